@@ -103,6 +103,7 @@ var rights = map[string]right{
 	"FleetService/List Service":            {request: `{"kind": "Service", "cluster": "%s"}`, name: "one"},
 	"FleetService/Apply update Service":    {request: `{"documents": [{"service": {"metadata": {"name": "%s"}, "spec": {"cluster": "one", "sources": [{"repository": "demo"}]}}}], "mode": "APPLY_MODE_UPDATE"}`, name: "app", as: "none", answer: missing},
 	"FleetService/Delete Service":          {request: `{"kind": "Service", "name": "%s"}`, name: "app", as: "none", answer: missing},
+	"FleetService/ListWebhookDeliveries":   {request: `{"name": "%s"}`, name: "demo"},
 	"FleetService/SyncRepository":          {request: `{"name": "%s"}`, name: "demo"},
 	"FleetService/SyncService":             {request: `{"name": "%s"}`, name: "app", as: "none", answer: missing},
 	"FleetService/PreviewService":          {request: `{"name": "%s", "ref": {"branch": "next"}}`, name: "app", as: "none", answer: missing},

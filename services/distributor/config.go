@@ -48,9 +48,8 @@ type Config struct {
 	DataDir string
 	// GitCacheURL is the base URL of gitcache. Required.
 	GitCacheURL string
-	// GitCacheCAFile holds the PEM certificates to trust for gitcache at https. Empty means the
-	// system's.
-	GitCacheCAFile string
+	// GitCache is what else there is to know of gitcache.
+	GitCache GitCacheConfig
 	// Service authenticates the services of the hub to one another. Its secret is also the root of
 	// the keys that seal stored data, unless Keys names another. Required.
 	Service rpc.ServiceConfig
@@ -90,6 +89,15 @@ type Config struct {
 	Intervals Intervals
 }
 
+// GitCacheConfig is how gitcache proves itself, and where others than this hub reach it.
+type GitCacheConfig struct {
+	// CAFile holds the PEM certificates to trust for gitcache at https. Empty means the system's.
+	CAFile string
+	// WebhookURL is the public address below which webhooks reach gitcache, which people are told. Empty: /webhooks
+	// below the distributor's PublicURL.
+	WebhookURL string
+}
+
 // Intervals are times between two polls, each spread by a quarter, and how long an answer waits.
 type Intervals struct {
 	// PlanPoll is how often agents that hold no stream ask for their plan.
@@ -118,7 +126,8 @@ func (c *Config) bind(s *config.Set) {
 	s.Group("Shared")
 	c.Service.Bind(s)
 	s.String(&c.GitCacheURL, "gitcache-url", "", "base URL of gitcache, such as https://gitcache:8701 (required)")
-	s.String(&c.GitCacheCAFile, "gitcache-ca-file", "", "certificates to trust for gitcache at https, in PEM")
+	s.String(&c.GitCache.CAFile, "gitcache-ca-file", "", "certificates to trust for gitcache at https, in PEM")
+	s.String(&c.GitCache.WebhookURL, "webhook-url", "", "public address below which webhooks of Git hosts reach gitcache, for people to enter there; empty: /webhooks of the distributor's public URL")
 	s.String(&c.TunnelURL, "tunnel-url", "", "public base URL of the tunnel, for agents and people; empty: there is none")
 	s.Bool(&c.AllowLocalAgents, "allow-local-agents", false, "let the hub dial agents, identity providers and sinks of notifiers at loopback and link-local addresses; for tests and development only")
 	s.Group("Distributor")
@@ -185,7 +194,7 @@ func (c *Config) check() error {
 	if err := checkPublicURL(c.PublicURL); err != nil {
 		errs = append(errs, err)
 	}
-	errs = append(errs, c.Backends.check(), c.Audit.check())
+	errs = append(errs, checkWebhookURL(c.GitCache.WebhookURL), c.Backends.check(), c.Audit.check())
 	if c.AgentRate < 0 {
 		errs = append(errs, fmt.Errorf("--distributor-agent-rate: got %d, want 0 or more", c.AgentRate))
 	}
@@ -206,6 +215,18 @@ func checkPublicURL(text string) error {
 	return nil
 }
 
+// checkWebhookURL refuses what is not an address that people can enter at a Git host.
+func checkWebhookURL(text string) error {
+	if text == "" {
+		return nil
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Scheme != "https" && u.Scheme != "http" {
+		return fmt.Errorf("--webhook-url: got %q, want https://HOST/PATH", text)
+	}
+	return nil
+}
+
 // databaseURL returns the database: the given one, or the file in the data folder.
 func (c *Config) databaseURL() string {
 	return cmp.Or(c.DatabaseURL, "sqlite:"+filepath.ToSlash(filepath.Join(c.DataDir, "leat.db")))
@@ -216,6 +237,14 @@ func (c *Config) publicURL() string { return strings.TrimRight(c.PublicURL, "/")
 
 // uiURL returns where the web UI is, as far as the hub knows its own address.
 func (c *Config) uiURL() string { return c.publicURL() + ui.Path }
+
+// webhookURL returns the address below which webhooks reach gitcache; empty: it is not known.
+func (c *Config) webhookURL() string {
+	if c.GitCache.WebhookURL != "" || c.PublicURL == "" {
+		return strings.TrimRight(c.GitCache.WebhookURL, "/")
+	}
+	return c.publicURL() + "/webhooks"
+}
 
 // redirectURI returns what identity providers send people back to; empty without a public URL.
 func (c *Config) redirectURI() string {

@@ -71,7 +71,7 @@ type board struct {
 }
 
 func (s *spine) openSource(d *delivery) error {
-	ca, err := rpc.ReadCA(s.cfg.GitCacheCAFile)
+	ca, err := rpc.ReadCA(s.cfg.GitCache.CAFile)
 	if err != nil {
 		return err
 	}

@@ -55,6 +55,8 @@ type fakeGit struct {
 	// trace is the W3C trace context of the latest download.
 	trace     string
 	refreshes int
+	// deliveries are webhooks, by repository.
+	deliveries map[string][]*gitcachev1.WebhookDelivery
 	// states are the states of mirrors; asked counts the calls for them.
 	states map[string]*gitcachev1.RepositoryState
 	asked  int
@@ -242,6 +244,13 @@ func (f *fakeGit) RefreshRepository(context.Context, *gitcachev1.RefreshReposito
 	defer f.mu.Unlock()
 	f.refreshes++
 	return &gitcachev1.RefreshRepositoryResponse{State: &gitcachev1.RepositoryState{Problem: f.upstream}}, nil
+}
+
+// ListWebhookDeliveries has no deliveries of repositories that it was not given.
+func (f *fakeGit) ListWebhookDeliveries(_ context.Context, req *gitcachev1.ListWebhookDeliveriesRequest) (*gitcachev1.ListWebhookDeliveriesResponse, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return &gitcachev1.ListWebhookDeliveriesResponse{Deliveries: f.deliveries[req.GetName()]}, nil
 }
 
 func (f *fakeGit) GetRepositoryStates(_ context.Context, req *gitcachev1.GetRepositoryStatesRequest) (*gitcachev1.GetRepositoryStatesResponse, error) {

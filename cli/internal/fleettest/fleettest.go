@@ -25,6 +25,7 @@ import (
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
+	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	"github.com/leatdev/leat/gen/go/leat/tunnel/v1/tunnelv1connect"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/contract/document"
@@ -188,7 +189,7 @@ func (h *Hub) AccessTokens() int {
 func (h *Hub) GetServerInfo(context.Context, *fleetv1.GetServerInfoRequest) (*fleetv1.GetServerInfoResponse, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return &fleetv1.GetServerInfoResponse{Version: "v0", TunnelUrl: h.tunnel, Subject: "user:admin", Groups: []string{"leat:admins"}, UiUrl: "/ui/"}, nil
+	return &fleetv1.GetServerInfoResponse{Version: "v0", TunnelUrl: h.tunnel, Subject: "user:admin", Groups: []string{"leat:admins"}, UiUrl: "/ui/", WebhookUrl: "https://leat.example.com/webhooks"}, nil
 }
 
 // Healthy returns the status of a running service.
@@ -270,6 +271,19 @@ func (h *Hub) SyncRepository(_ context.Context, request *fleetv1.SyncRepositoryR
 		return nil, err
 	}
 	return &fleetv1.SyncRepositoryResponse{Problem: object.GetRepository().GetStatus().GetProblem()}, nil
+}
+
+// ListWebhookDeliveries implements FleetService. Two have arrived about each repository, of which one has a hostile ref.
+func (h *Hub) ListWebhookDeliveries(
+	_ context.Context, request *fleetv1.ListWebhookDeliveriesRequest,
+) (*fleetv1.ListWebhookDeliveriesResponse, error) {
+	if _, err := h.get("repository", request.GetName()); err != nil {
+		return nil, err
+	}
+	return &fleetv1.ListWebhookDeliveriesResponse{Deliveries: []*gitcachev1.WebhookDelivery{
+		{Provider: "github", Outcome: gitcachev1.WebhookOutcome_WEBHOOK_OUTCOME_ACCEPTED, Refs: []string{"refs/heads/main", "a\x1b[2Jb"}},
+		{Provider: "github", Outcome: gitcachev1.WebhookOutcome_WEBHOOK_OUTCOME_WRONG_KEY},
+	}}, nil
 }
 
 func reportOf(phase typev1.ServicePhase) *distributorv1.ServiceReport {

@@ -12,7 +12,8 @@
 package fleetv1
 
 import (
-	v11 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
+	v12 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
+	v11 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	_ "github.com/leatdev/leat/gen/go/leat/options/v1"
 	v1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
@@ -80,7 +81,11 @@ type GetServerInfoResponse struct {
 	Groups []string `protobuf:"bytes,4,rep,name=groups,proto3" json:"groups,omitempty"`
 	// Where the web UI is: an address, or a path of this server if the hub has no public URL. Empty if this build of the hub has no
 	// web UI.
-	UiUrl         string `protobuf:"bytes,5,opt,name=ui_url,json=uiUrl,proto3" json:"ui_url,omitempty"`
+	UiUrl string `protobuf:"bytes,5,opt,name=ui_url,json=uiUrl,proto3" json:"ui_url,omitempty"`
+	// The address below which webhooks of Git hosts reach the hub, such as https://leat.example.com/webhooks. A repository's
+	// own is it with /PROVIDER/REPOSITORY, where a repository of another project than default is PROJECT.NAME. Empty: the
+	// hub does not know it.
+	WebhookUrl    string `protobuf:"bytes,6,opt,name=webhook_url,json=webhookUrl,proto3" json:"webhook_url,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -146,6 +151,13 @@ func (x *GetServerInfoResponse) GetGroups() []string {
 func (x *GetServerInfoResponse) GetUiUrl() string {
 	if x != nil {
 		return x.UiUrl
+	}
+	return ""
+}
+
+func (x *GetServerInfoResponse) GetWebhookUrl() string {
+	if x != nil {
+		return x.WebhookUrl
 	}
 	return ""
 }
@@ -356,6 +368,99 @@ func (x *SyncRepositoryResponse) GetProblem() *v1.Problem {
 	return nil
 }
 
+// ListWebhookDeliveriesRequest names the repository.
+type ListWebhookDeliveriesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its name. Required.
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListWebhookDeliveriesRequest) Reset() {
+	*x = ListWebhookDeliveriesRequest{}
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListWebhookDeliveriesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListWebhookDeliveriesRequest) ProtoMessage() {}
+
+func (x *ListWebhookDeliveriesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListWebhookDeliveriesRequest.ProtoReflect.Descriptor instead.
+func (*ListWebhookDeliveriesRequest) Descriptor() ([]byte, []int) {
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *ListWebhookDeliveriesRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+// ListWebhookDeliveriesResponse lists deliveries.
+type ListWebhookDeliveriesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The newest first: at most 10 that made the hub fetch, and 10 others. They are kept for 30 days. Refused ones are
+	// among them if their address names the repository.
+	Deliveries    []*v11.WebhookDelivery `protobuf:"bytes,1,rep,name=deliveries,proto3" json:"deliveries,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListWebhookDeliveriesResponse) Reset() {
+	*x = ListWebhookDeliveriesResponse{}
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListWebhookDeliveriesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListWebhookDeliveriesResponse) ProtoMessage() {}
+
+func (x *ListWebhookDeliveriesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListWebhookDeliveriesResponse.ProtoReflect.Descriptor instead.
+func (*ListWebhookDeliveriesResponse) Descriptor() ([]byte, []int) {
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *ListWebhookDeliveriesResponse) GetDeliveries() []*v11.WebhookDelivery {
+	if x != nil {
+		return x.Deliveries
+	}
+	return nil
+}
+
 // PreviewServiceRequest names the service and the ref.
 type PreviewServiceRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -372,7 +477,7 @@ type PreviewServiceRequest struct {
 
 func (x *PreviewServiceRequest) Reset() {
 	*x = PreviewServiceRequest{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[6]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -384,7 +489,7 @@ func (x *PreviewServiceRequest) String() string {
 func (*PreviewServiceRequest) ProtoMessage() {}
 
 func (x *PreviewServiceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[6]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -397,7 +502,7 @@ func (x *PreviewServiceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreviewServiceRequest.ProtoReflect.Descriptor instead.
 func (*PreviewServiceRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{6}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *PreviewServiceRequest) GetName() string {
@@ -427,7 +532,7 @@ type PreviewServiceResponse struct {
 	// The service's cluster, whose agent can be asked for the difference.
 	Cluster string `protobuf:"bytes,1,opt,name=cluster,proto3" json:"cluster,omitempty"`
 	// The service's entry as it would be in the plan.
-	Service *v11.PlanService `protobuf:"bytes,2,opt,name=service,proto3" json:"service,omitempty"`
+	Service *v12.PlanService `protobuf:"bytes,2,opt,name=service,proto3" json:"service,omitempty"`
 	// Until when the agent can download the bundles.
 	ExpireTime    *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -436,7 +541,7 @@ type PreviewServiceResponse struct {
 
 func (x *PreviewServiceResponse) Reset() {
 	*x = PreviewServiceResponse{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[7]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -448,7 +553,7 @@ func (x *PreviewServiceResponse) String() string {
 func (*PreviewServiceResponse) ProtoMessage() {}
 
 func (x *PreviewServiceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[7]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -461,7 +566,7 @@ func (x *PreviewServiceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreviewServiceResponse.ProtoReflect.Descriptor instead.
 func (*PreviewServiceResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{7}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *PreviewServiceResponse) GetCluster() string {
@@ -471,7 +576,7 @@ func (x *PreviewServiceResponse) GetCluster() string {
 	return ""
 }
 
-func (x *PreviewServiceResponse) GetService() *v11.PlanService {
+func (x *PreviewServiceResponse) GetService() *v12.PlanService {
 	if x != nil {
 		return x.Service
 	}
@@ -496,7 +601,7 @@ type GetServicePlanRequest struct {
 
 func (x *GetServicePlanRequest) Reset() {
 	*x = GetServicePlanRequest{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[8]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -508,7 +613,7 @@ func (x *GetServicePlanRequest) String() string {
 func (*GetServicePlanRequest) ProtoMessage() {}
 
 func (x *GetServicePlanRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[8]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -521,7 +626,7 @@ func (x *GetServicePlanRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetServicePlanRequest.ProtoReflect.Descriptor instead.
 func (*GetServicePlanRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{8}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *GetServicePlanRequest) GetName() string {
@@ -538,7 +643,7 @@ type GetServicePlanResponse struct {
 	Cluster string `protobuf:"bytes,1,opt,name=cluster,proto3" json:"cluster,omitempty"`
 	// The service's entry in the plan. It has no bundles while a source was never resolved, and while
 	// the cluster's agent does not support what the service needs.
-	Service *v11.PlanService `protobuf:"bytes,2,opt,name=service,proto3" json:"service,omitempty"`
+	Service *v12.PlanService `protobuf:"bytes,2,opt,name=service,proto3" json:"service,omitempty"`
 	// The hub's facts about the cluster. Unset means nothing.
 	Facts *v1.ClusterFacts `protobuf:"bytes,3,opt,name=facts,proto3" json:"facts,omitempty"`
 	// Version of the cluster's API server as its agent last reported it. Empty if it never did.
@@ -553,7 +658,7 @@ type GetServicePlanResponse struct {
 
 func (x *GetServicePlanResponse) Reset() {
 	*x = GetServicePlanResponse{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[9]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -565,7 +670,7 @@ func (x *GetServicePlanResponse) String() string {
 func (*GetServicePlanResponse) ProtoMessage() {}
 
 func (x *GetServicePlanResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[9]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -578,7 +683,7 @@ func (x *GetServicePlanResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetServicePlanResponse.ProtoReflect.Descriptor instead.
 func (*GetServicePlanResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{9}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *GetServicePlanResponse) GetCluster() string {
@@ -588,7 +693,7 @@ func (x *GetServicePlanResponse) GetCluster() string {
 	return ""
 }
 
-func (x *GetServicePlanResponse) GetService() *v11.PlanService {
+func (x *GetServicePlanResponse) GetService() *v12.PlanService {
 	if x != nil {
 		return x.Service
 	}
@@ -636,7 +741,7 @@ type DownloadServiceBundleRequest struct {
 
 func (x *DownloadServiceBundleRequest) Reset() {
 	*x = DownloadServiceBundleRequest{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[10]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -648,7 +753,7 @@ func (x *DownloadServiceBundleRequest) String() string {
 func (*DownloadServiceBundleRequest) ProtoMessage() {}
 
 func (x *DownloadServiceBundleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[10]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -661,7 +766,7 @@ func (x *DownloadServiceBundleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DownloadServiceBundleRequest.ProtoReflect.Descriptor instead.
 func (*DownloadServiceBundleRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{10}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *DownloadServiceBundleRequest) GetService() string {
@@ -690,7 +795,7 @@ type DownloadServiceBundleResponse struct {
 
 func (x *DownloadServiceBundleResponse) Reset() {
 	*x = DownloadServiceBundleResponse{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[11]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -702,7 +807,7 @@ func (x *DownloadServiceBundleResponse) String() string {
 func (*DownloadServiceBundleResponse) ProtoMessage() {}
 
 func (x *DownloadServiceBundleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[11]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -715,7 +820,7 @@ func (x *DownloadServiceBundleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DownloadServiceBundleResponse.ProtoReflect.Descriptor instead.
 func (*DownloadServiceBundleResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{11}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *DownloadServiceBundleResponse) GetChunk() []byte {
@@ -738,7 +843,7 @@ type ListRevisionsRequest struct {
 
 func (x *ListRevisionsRequest) Reset() {
 	*x = ListRevisionsRequest{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[12]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -750,7 +855,7 @@ func (x *ListRevisionsRequest) String() string {
 func (*ListRevisionsRequest) ProtoMessage() {}
 
 func (x *ListRevisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[12]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -763,7 +868,7 @@ func (x *ListRevisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRevisionsRequest.ProtoReflect.Descriptor instead.
 func (*ListRevisionsRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{12}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ListRevisionsRequest) GetService() string {
@@ -793,7 +898,7 @@ type ListRevisionsResponse struct {
 
 func (x *ListRevisionsResponse) Reset() {
 	*x = ListRevisionsResponse{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[13]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -805,7 +910,7 @@ func (x *ListRevisionsResponse) String() string {
 func (*ListRevisionsResponse) ProtoMessage() {}
 
 func (x *ListRevisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[13]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -818,7 +923,7 @@ func (x *ListRevisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRevisionsResponse.ProtoReflect.Descriptor instead.
 func (*ListRevisionsResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{13}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ListRevisionsResponse) GetRevisions() []*Revision {
@@ -846,7 +951,7 @@ type CreateJoinTokenRequest struct {
 
 func (x *CreateJoinTokenRequest) Reset() {
 	*x = CreateJoinTokenRequest{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[14]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -858,7 +963,7 @@ func (x *CreateJoinTokenRequest) String() string {
 func (*CreateJoinTokenRequest) ProtoMessage() {}
 
 func (x *CreateJoinTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[14]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -871,7 +976,7 @@ func (x *CreateJoinTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateJoinTokenRequest.ProtoReflect.Descriptor instead.
 func (*CreateJoinTokenRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{14}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *CreateJoinTokenRequest) GetCluster() string {
@@ -897,7 +1002,7 @@ type CreateJoinTokenResponse struct {
 
 func (x *CreateJoinTokenResponse) Reset() {
 	*x = CreateJoinTokenResponse{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[15]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -909,7 +1014,7 @@ func (x *CreateJoinTokenResponse) String() string {
 func (*CreateJoinTokenResponse) ProtoMessage() {}
 
 func (x *CreateJoinTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[15]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -922,7 +1027,7 @@ func (x *CreateJoinTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateJoinTokenResponse.ProtoReflect.Descriptor instead.
 func (*CreateJoinTokenResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{15}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *CreateJoinTokenResponse) GetJoinToken() string {
@@ -957,7 +1062,7 @@ type RevokeClusterRequest struct {
 
 func (x *RevokeClusterRequest) Reset() {
 	*x = RevokeClusterRequest{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[16]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -969,7 +1074,7 @@ func (x *RevokeClusterRequest) String() string {
 func (*RevokeClusterRequest) ProtoMessage() {}
 
 func (x *RevokeClusterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[16]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -982,7 +1087,7 @@ func (x *RevokeClusterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeClusterRequest.ProtoReflect.Descriptor instead.
 func (*RevokeClusterRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{16}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *RevokeClusterRequest) GetCluster() string {
@@ -1001,7 +1106,7 @@ type RevokeClusterResponse struct {
 
 func (x *RevokeClusterResponse) Reset() {
 	*x = RevokeClusterResponse{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[17]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1013,7 +1118,7 @@ func (x *RevokeClusterResponse) String() string {
 func (*RevokeClusterResponse) ProtoMessage() {}
 
 func (x *RevokeClusterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[17]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1026,7 +1131,7 @@ func (x *RevokeClusterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeClusterResponse.ProtoReflect.Descriptor instead.
 func (*RevokeClusterResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{17}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{19}
 }
 
 // ReleaseClusterRequest names the cluster.
@@ -1040,7 +1145,7 @@ type ReleaseClusterRequest struct {
 
 func (x *ReleaseClusterRequest) Reset() {
 	*x = ReleaseClusterRequest{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[18]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1052,7 +1157,7 @@ func (x *ReleaseClusterRequest) String() string {
 func (*ReleaseClusterRequest) ProtoMessage() {}
 
 func (x *ReleaseClusterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[18]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1065,7 +1170,7 @@ func (x *ReleaseClusterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseClusterRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseClusterRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{18}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ReleaseClusterRequest) GetCluster() string {
@@ -1084,7 +1189,7 @@ type ReleaseClusterResponse struct {
 
 func (x *ReleaseClusterResponse) Reset() {
 	*x = ReleaseClusterResponse{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[19]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1096,7 +1201,7 @@ func (x *ReleaseClusterResponse) String() string {
 func (*ReleaseClusterResponse) ProtoMessage() {}
 
 func (x *ReleaseClusterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[19]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1109,7 +1214,7 @@ func (x *ReleaseClusterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseClusterResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseClusterResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{19}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{21}
 }
 
 // CreateAccessTokenRequest names the receiver of the token. The caller is identified by its API
@@ -1125,7 +1230,7 @@ type CreateAccessTokenRequest struct {
 
 func (x *CreateAccessTokenRequest) Reset() {
 	*x = CreateAccessTokenRequest{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[20]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1137,7 +1242,7 @@ func (x *CreateAccessTokenRequest) String() string {
 func (*CreateAccessTokenRequest) ProtoMessage() {}
 
 func (x *CreateAccessTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[20]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1150,7 +1255,7 @@ func (x *CreateAccessTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAccessTokenRequest.ProtoReflect.Descriptor instead.
 func (*CreateAccessTokenRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{20}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *CreateAccessTokenRequest) GetAudience() string {
@@ -1173,7 +1278,7 @@ type CreateAccessTokenResponse struct {
 
 func (x *CreateAccessTokenResponse) Reset() {
 	*x = CreateAccessTokenResponse{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[21]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1185,7 +1290,7 @@ func (x *CreateAccessTokenResponse) String() string {
 func (*CreateAccessTokenResponse) ProtoMessage() {}
 
 func (x *CreateAccessTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[21]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1198,7 +1303,7 @@ func (x *CreateAccessTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAccessTokenResponse.ProtoReflect.Descriptor instead.
 func (*CreateAccessTokenResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{21}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *CreateAccessTokenResponse) GetAccessToken() string {
@@ -1219,15 +1324,17 @@ var File_leat_fleet_v1_fleet_proto protoreflect.FileDescriptor
 
 const file_leat_fleet_v1_fleet_proto_rawDesc = "" +
 	"\n" +
-	"\x19leat/fleet/v1/fleet.proto\x12\rleat.fleet.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eleat/distributor/v1/plan.proto\x1a\x19leat/fleet/v1/audit.proto\x1a\"leat/fleet/v1/config_backend.proto\x1a\x1cleat/fleet/v1/document.proto\x1a\x1aleat/fleet/v1/people.proto\x1a\x1dleat/fleet/v1/resources.proto\x1a\x1cleat/options/v1/access.proto\x1a\x1bleat/type/v1/metadata.proto\x1a\x19leat/type/v1/render.proto\x1a\x19leat/type/v1/source.proto\x1a\x18leat/type/v1/state.proto\"\x16\n" +
-	"\x14GetServerInfoRequest\"\x99\x01\n" +
+	"\x19leat/fleet/v1/fleet.proto\x12\rleat.fleet.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eleat/distributor/v1/plan.proto\x1a\x19leat/fleet/v1/audit.proto\x1a\"leat/fleet/v1/config_backend.proto\x1a\x1cleat/fleet/v1/document.proto\x1a\x1aleat/fleet/v1/people.proto\x1a\x1dleat/fleet/v1/resources.proto\x1a!leat/gitcache/v1/repository.proto\x1a\x1cleat/options/v1/access.proto\x1a\x1bleat/type/v1/metadata.proto\x1a\x19leat/type/v1/render.proto\x1a\x19leat/type/v1/source.proto\x1a\x18leat/type/v1/state.proto\"\x16\n" +
+	"\x14GetServerInfoRequest\"\xba\x01\n" +
 	"\x15GetServerInfoResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x1d\n" +
 	"\n" +
 	"tunnel_url\x18\x02 \x01(\tR\ttunnelUrl\x12\x18\n" +
 	"\asubject\x18\x03 \x01(\tR\asubject\x12\x16\n" +
 	"\x06groups\x18\x04 \x03(\tR\x06groups\x12\x15\n" +
-	"\x06ui_url\x18\x05 \x01(\tR\x05uiUrl\"H\n" +
+	"\x06ui_url\x18\x05 \x01(\tR\x05uiUrl\x12\x1f\n" +
+	"\vwebhook_url\x18\x06 \x01(\tR\n" +
+	"webhookUrl\"H\n" +
 	"\x12SyncServiceRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1e\n" +
 	"\n" +
@@ -1239,7 +1346,13 @@ const file_leat_fleet_v1_fleet_proto_rawDesc = "" +
 	"\x15SyncRepositoryRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"I\n" +
 	"\x16SyncRepositoryResponse\x12/\n" +
-	"\aproblem\x18\x01 \x01(\v2\x15.leat.type.v1.ProblemR\aproblem\"s\n" +
+	"\aproblem\x18\x01 \x01(\v2\x15.leat.type.v1.ProblemR\aproblem\"2\n" +
+	"\x1cListWebhookDeliveriesRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"b\n" +
+	"\x1dListWebhookDeliveriesResponse\x12A\n" +
+	"\n" +
+	"deliveries\x18\x01 \x03(\v2!.leat.gitcache.v1.WebhookDeliveryR\n" +
+	"deliveries\"s\n" +
 	"\x15PreviewServiceRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12&\n" +
 	"\x03ref\x18\x02 \x01(\v2\x14.leat.type.v1.GitRefR\x03ref\x12\x1e\n" +
@@ -1290,7 +1403,7 @@ const file_leat_fleet_v1_fleet_proto_rawDesc = "" +
 	"\x19CreateAccessTokenResponse\x12!\n" +
 	"\faccess_token\x18\x01 \x01(\tR\vaccessToken\x12;\n" +
 	"\vexpire_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"expireTime2\xb5\x16\n" +
+	"expireTime2\xcb\x17\n" +
 	"\fFleetService\x12f\n" +
 	"\rGetServerInfo\x12#.leat.fleet.v1.GetServerInfoRequest\x1a$.leat.fleet.v1.GetServerInfoResponse\"\n" +
 	"\xa2\x9f\x19\x03\n" +
@@ -1317,7 +1430,10 @@ const file_leat_fleet_v1_fleet_proto_rawDesc = "" +
 	"\x04sync\x12\bservices\x12|\n" +
 	"\x0eSyncRepository\x12$.leat.fleet.v1.SyncRepositoryRequest\x1a%.leat.fleet.v1.SyncRepositoryResponse\"\x1d\xa2\x9f\x19\x19\n" +
 	"\x01\x02\x12\x14\n" +
-	"\x04sync\x12\frepositories\x12{\n" +
+	"\x04sync\x12\frepositories\x12\x93\x01\n" +
+	"\x15ListWebhookDeliveries\x12+.leat.fleet.v1.ListWebhookDeliveriesRequest\x1a,.leat.fleet.v1.ListWebhookDeliveriesResponse\"\x1f\xa2\x9f\x19\x18\n" +
+	"\x01\x02\x12\x13\n" +
+	"\x03get\x12\frepositories\x90\x02\x01\x12{\n" +
 	"\x0ePreviewService\x12$.leat.fleet.v1.PreviewServiceRequest\x1a%.leat.fleet.v1.PreviewServiceResponse\"\x1c\xa2\x9f\x19\x18\n" +
 	"\x01\x02\x12\x13\n" +
 	"\apreview\x12\bservices\x12\x7f\n" +
@@ -1382,7 +1498,7 @@ func file_leat_fleet_v1_fleet_proto_rawDescGZIP() []byte {
 	return file_leat_fleet_v1_fleet_proto_rawDescData
 }
 
-var file_leat_fleet_v1_fleet_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_leat_fleet_v1_fleet_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_leat_fleet_v1_fleet_proto_goTypes = []any{
 	(*GetServerInfoRequest)(nil),          // 0: leat.fleet.v1.GetServerInfoRequest
 	(*GetServerInfoResponse)(nil),         // 1: leat.fleet.v1.GetServerInfoResponse
@@ -1390,123 +1506,129 @@ var file_leat_fleet_v1_fleet_proto_goTypes = []any{
 	(*SyncServiceResponse)(nil),           // 3: leat.fleet.v1.SyncServiceResponse
 	(*SyncRepositoryRequest)(nil),         // 4: leat.fleet.v1.SyncRepositoryRequest
 	(*SyncRepositoryResponse)(nil),        // 5: leat.fleet.v1.SyncRepositoryResponse
-	(*PreviewServiceRequest)(nil),         // 6: leat.fleet.v1.PreviewServiceRequest
-	(*PreviewServiceResponse)(nil),        // 7: leat.fleet.v1.PreviewServiceResponse
-	(*GetServicePlanRequest)(nil),         // 8: leat.fleet.v1.GetServicePlanRequest
-	(*GetServicePlanResponse)(nil),        // 9: leat.fleet.v1.GetServicePlanResponse
-	(*DownloadServiceBundleRequest)(nil),  // 10: leat.fleet.v1.DownloadServiceBundleRequest
-	(*DownloadServiceBundleResponse)(nil), // 11: leat.fleet.v1.DownloadServiceBundleResponse
-	(*ListRevisionsRequest)(nil),          // 12: leat.fleet.v1.ListRevisionsRequest
-	(*ListRevisionsResponse)(nil),         // 13: leat.fleet.v1.ListRevisionsResponse
-	(*CreateJoinTokenRequest)(nil),        // 14: leat.fleet.v1.CreateJoinTokenRequest
-	(*CreateJoinTokenResponse)(nil),       // 15: leat.fleet.v1.CreateJoinTokenResponse
-	(*RevokeClusterRequest)(nil),          // 16: leat.fleet.v1.RevokeClusterRequest
-	(*RevokeClusterResponse)(nil),         // 17: leat.fleet.v1.RevokeClusterResponse
-	(*ReleaseClusterRequest)(nil),         // 18: leat.fleet.v1.ReleaseClusterRequest
-	(*ReleaseClusterResponse)(nil),        // 19: leat.fleet.v1.ReleaseClusterResponse
-	(*CreateAccessTokenRequest)(nil),      // 20: leat.fleet.v1.CreateAccessTokenRequest
-	(*CreateAccessTokenResponse)(nil),     // 21: leat.fleet.v1.CreateAccessTokenResponse
-	(*v1.Problem)(nil),                    // 22: leat.type.v1.Problem
-	(*v1.GitRef)(nil),                     // 23: leat.type.v1.GitRef
-	(*v11.PlanService)(nil),               // 24: leat.distributor.v1.PlanService
-	(*timestamppb.Timestamp)(nil),         // 25: google.protobuf.Timestamp
-	(*v1.ClusterFacts)(nil),               // 26: leat.type.v1.ClusterFacts
-	(*ServiceConfig)(nil),                 // 27: leat.fleet.v1.ServiceConfig
-	(*v1.Page)(nil),                       // 28: leat.type.v1.Page
-	(*Revision)(nil),                      // 29: leat.fleet.v1.Revision
-	(*ApplyRequest)(nil),                  // 30: leat.fleet.v1.ApplyRequest
-	(*GetRequest)(nil),                    // 31: leat.fleet.v1.GetRequest
-	(*ListRequest)(nil),                   // 32: leat.fleet.v1.ListRequest
-	(*DeleteRequest)(nil),                 // 33: leat.fleet.v1.DeleteRequest
-	(*WatchRequest)(nil),                  // 34: leat.fleet.v1.WatchRequest
-	(*CreateTokenRequest)(nil),            // 35: leat.fleet.v1.CreateTokenRequest
-	(*ListTokensRequest)(nil),             // 36: leat.fleet.v1.ListTokensRequest
-	(*DeleteTokenRequest)(nil),            // 37: leat.fleet.v1.DeleteTokenRequest
-	(*RefreshConfigBackendRequest)(nil),   // 38: leat.fleet.v1.RefreshConfigBackendRequest
-	(*ExplainServiceConfigRequest)(nil),   // 39: leat.fleet.v1.ExplainServiceConfigRequest
-	(*ReviewAccessRequest)(nil),           // 40: leat.fleet.v1.ReviewAccessRequest
-	(*ListAuditRecordsRequest)(nil),       // 41: leat.fleet.v1.ListAuditRecordsRequest
-	(*ListAccessHoldersRequest)(nil),      // 42: leat.fleet.v1.ListAccessHoldersRequest
-	(*ApplyResponse)(nil),                 // 43: leat.fleet.v1.ApplyResponse
-	(*GetResponse)(nil),                   // 44: leat.fleet.v1.GetResponse
-	(*ListResponse)(nil),                  // 45: leat.fleet.v1.ListResponse
-	(*DeleteResponse)(nil),                // 46: leat.fleet.v1.DeleteResponse
-	(*WatchResponse)(nil),                 // 47: leat.fleet.v1.WatchResponse
-	(*CreateTokenResponse)(nil),           // 48: leat.fleet.v1.CreateTokenResponse
-	(*ListTokensResponse)(nil),            // 49: leat.fleet.v1.ListTokensResponse
-	(*DeleteTokenResponse)(nil),           // 50: leat.fleet.v1.DeleteTokenResponse
-	(*RefreshConfigBackendResponse)(nil),  // 51: leat.fleet.v1.RefreshConfigBackendResponse
-	(*ExplainServiceConfigResponse)(nil),  // 52: leat.fleet.v1.ExplainServiceConfigResponse
-	(*ReviewAccessResponse)(nil),          // 53: leat.fleet.v1.ReviewAccessResponse
-	(*ListAuditRecordsResponse)(nil),      // 54: leat.fleet.v1.ListAuditRecordsResponse
-	(*ListAccessHoldersResponse)(nil),     // 55: leat.fleet.v1.ListAccessHoldersResponse
+	(*ListWebhookDeliveriesRequest)(nil),  // 6: leat.fleet.v1.ListWebhookDeliveriesRequest
+	(*ListWebhookDeliveriesResponse)(nil), // 7: leat.fleet.v1.ListWebhookDeliveriesResponse
+	(*PreviewServiceRequest)(nil),         // 8: leat.fleet.v1.PreviewServiceRequest
+	(*PreviewServiceResponse)(nil),        // 9: leat.fleet.v1.PreviewServiceResponse
+	(*GetServicePlanRequest)(nil),         // 10: leat.fleet.v1.GetServicePlanRequest
+	(*GetServicePlanResponse)(nil),        // 11: leat.fleet.v1.GetServicePlanResponse
+	(*DownloadServiceBundleRequest)(nil),  // 12: leat.fleet.v1.DownloadServiceBundleRequest
+	(*DownloadServiceBundleResponse)(nil), // 13: leat.fleet.v1.DownloadServiceBundleResponse
+	(*ListRevisionsRequest)(nil),          // 14: leat.fleet.v1.ListRevisionsRequest
+	(*ListRevisionsResponse)(nil),         // 15: leat.fleet.v1.ListRevisionsResponse
+	(*CreateJoinTokenRequest)(nil),        // 16: leat.fleet.v1.CreateJoinTokenRequest
+	(*CreateJoinTokenResponse)(nil),       // 17: leat.fleet.v1.CreateJoinTokenResponse
+	(*RevokeClusterRequest)(nil),          // 18: leat.fleet.v1.RevokeClusterRequest
+	(*RevokeClusterResponse)(nil),         // 19: leat.fleet.v1.RevokeClusterResponse
+	(*ReleaseClusterRequest)(nil),         // 20: leat.fleet.v1.ReleaseClusterRequest
+	(*ReleaseClusterResponse)(nil),        // 21: leat.fleet.v1.ReleaseClusterResponse
+	(*CreateAccessTokenRequest)(nil),      // 22: leat.fleet.v1.CreateAccessTokenRequest
+	(*CreateAccessTokenResponse)(nil),     // 23: leat.fleet.v1.CreateAccessTokenResponse
+	(*v1.Problem)(nil),                    // 24: leat.type.v1.Problem
+	(*v11.WebhookDelivery)(nil),           // 25: leat.gitcache.v1.WebhookDelivery
+	(*v1.GitRef)(nil),                     // 26: leat.type.v1.GitRef
+	(*v12.PlanService)(nil),               // 27: leat.distributor.v1.PlanService
+	(*timestamppb.Timestamp)(nil),         // 28: google.protobuf.Timestamp
+	(*v1.ClusterFacts)(nil),               // 29: leat.type.v1.ClusterFacts
+	(*ServiceConfig)(nil),                 // 30: leat.fleet.v1.ServiceConfig
+	(*v1.Page)(nil),                       // 31: leat.type.v1.Page
+	(*Revision)(nil),                      // 32: leat.fleet.v1.Revision
+	(*ApplyRequest)(nil),                  // 33: leat.fleet.v1.ApplyRequest
+	(*GetRequest)(nil),                    // 34: leat.fleet.v1.GetRequest
+	(*ListRequest)(nil),                   // 35: leat.fleet.v1.ListRequest
+	(*DeleteRequest)(nil),                 // 36: leat.fleet.v1.DeleteRequest
+	(*WatchRequest)(nil),                  // 37: leat.fleet.v1.WatchRequest
+	(*CreateTokenRequest)(nil),            // 38: leat.fleet.v1.CreateTokenRequest
+	(*ListTokensRequest)(nil),             // 39: leat.fleet.v1.ListTokensRequest
+	(*DeleteTokenRequest)(nil),            // 40: leat.fleet.v1.DeleteTokenRequest
+	(*RefreshConfigBackendRequest)(nil),   // 41: leat.fleet.v1.RefreshConfigBackendRequest
+	(*ExplainServiceConfigRequest)(nil),   // 42: leat.fleet.v1.ExplainServiceConfigRequest
+	(*ReviewAccessRequest)(nil),           // 43: leat.fleet.v1.ReviewAccessRequest
+	(*ListAuditRecordsRequest)(nil),       // 44: leat.fleet.v1.ListAuditRecordsRequest
+	(*ListAccessHoldersRequest)(nil),      // 45: leat.fleet.v1.ListAccessHoldersRequest
+	(*ApplyResponse)(nil),                 // 46: leat.fleet.v1.ApplyResponse
+	(*GetResponse)(nil),                   // 47: leat.fleet.v1.GetResponse
+	(*ListResponse)(nil),                  // 48: leat.fleet.v1.ListResponse
+	(*DeleteResponse)(nil),                // 49: leat.fleet.v1.DeleteResponse
+	(*WatchResponse)(nil),                 // 50: leat.fleet.v1.WatchResponse
+	(*CreateTokenResponse)(nil),           // 51: leat.fleet.v1.CreateTokenResponse
+	(*ListTokensResponse)(nil),            // 52: leat.fleet.v1.ListTokensResponse
+	(*DeleteTokenResponse)(nil),           // 53: leat.fleet.v1.DeleteTokenResponse
+	(*RefreshConfigBackendResponse)(nil),  // 54: leat.fleet.v1.RefreshConfigBackendResponse
+	(*ExplainServiceConfigResponse)(nil),  // 55: leat.fleet.v1.ExplainServiceConfigResponse
+	(*ReviewAccessResponse)(nil),          // 56: leat.fleet.v1.ReviewAccessResponse
+	(*ListAuditRecordsResponse)(nil),      // 57: leat.fleet.v1.ListAuditRecordsResponse
+	(*ListAccessHoldersResponse)(nil),     // 58: leat.fleet.v1.ListAccessHoldersResponse
 }
 var file_leat_fleet_v1_fleet_proto_depIdxs = []int32{
-	22, // 0: leat.fleet.v1.SyncServiceResponse.problem:type_name -> leat.type.v1.Problem
-	22, // 1: leat.fleet.v1.SyncRepositoryResponse.problem:type_name -> leat.type.v1.Problem
-	23, // 2: leat.fleet.v1.PreviewServiceRequest.ref:type_name -> leat.type.v1.GitRef
-	24, // 3: leat.fleet.v1.PreviewServiceResponse.service:type_name -> leat.distributor.v1.PlanService
-	25, // 4: leat.fleet.v1.PreviewServiceResponse.expire_time:type_name -> google.protobuf.Timestamp
-	24, // 5: leat.fleet.v1.GetServicePlanResponse.service:type_name -> leat.distributor.v1.PlanService
-	26, // 6: leat.fleet.v1.GetServicePlanResponse.facts:type_name -> leat.type.v1.ClusterFacts
-	27, // 7: leat.fleet.v1.GetServicePlanResponse.config:type_name -> leat.fleet.v1.ServiceConfig
-	28, // 8: leat.fleet.v1.ListRevisionsRequest.page:type_name -> leat.type.v1.Page
-	29, // 9: leat.fleet.v1.ListRevisionsResponse.revisions:type_name -> leat.fleet.v1.Revision
-	25, // 10: leat.fleet.v1.CreateJoinTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
-	25, // 11: leat.fleet.v1.CreateAccessTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
-	0,  // 12: leat.fleet.v1.FleetService.GetServerInfo:input_type -> leat.fleet.v1.GetServerInfoRequest
-	30, // 13: leat.fleet.v1.FleetService.Apply:input_type -> leat.fleet.v1.ApplyRequest
-	31, // 14: leat.fleet.v1.FleetService.Get:input_type -> leat.fleet.v1.GetRequest
-	32, // 15: leat.fleet.v1.FleetService.List:input_type -> leat.fleet.v1.ListRequest
-	33, // 16: leat.fleet.v1.FleetService.Delete:input_type -> leat.fleet.v1.DeleteRequest
-	34, // 17: leat.fleet.v1.FleetService.Watch:input_type -> leat.fleet.v1.WatchRequest
-	2,  // 18: leat.fleet.v1.FleetService.SyncService:input_type -> leat.fleet.v1.SyncServiceRequest
-	4,  // 19: leat.fleet.v1.FleetService.SyncRepository:input_type -> leat.fleet.v1.SyncRepositoryRequest
-	6,  // 20: leat.fleet.v1.FleetService.PreviewService:input_type -> leat.fleet.v1.PreviewServiceRequest
-	8,  // 21: leat.fleet.v1.FleetService.GetServicePlan:input_type -> leat.fleet.v1.GetServicePlanRequest
-	10, // 22: leat.fleet.v1.FleetService.DownloadServiceBundle:input_type -> leat.fleet.v1.DownloadServiceBundleRequest
-	12, // 23: leat.fleet.v1.FleetService.ListRevisions:input_type -> leat.fleet.v1.ListRevisionsRequest
-	14, // 24: leat.fleet.v1.FleetService.CreateJoinToken:input_type -> leat.fleet.v1.CreateJoinTokenRequest
-	16, // 25: leat.fleet.v1.FleetService.RevokeCluster:input_type -> leat.fleet.v1.RevokeClusterRequest
-	18, // 26: leat.fleet.v1.FleetService.ReleaseCluster:input_type -> leat.fleet.v1.ReleaseClusterRequest
-	20, // 27: leat.fleet.v1.FleetService.CreateAccessToken:input_type -> leat.fleet.v1.CreateAccessTokenRequest
-	35, // 28: leat.fleet.v1.FleetService.CreateToken:input_type -> leat.fleet.v1.CreateTokenRequest
-	36, // 29: leat.fleet.v1.FleetService.ListTokens:input_type -> leat.fleet.v1.ListTokensRequest
-	37, // 30: leat.fleet.v1.FleetService.DeleteToken:input_type -> leat.fleet.v1.DeleteTokenRequest
-	38, // 31: leat.fleet.v1.FleetService.RefreshConfigBackend:input_type -> leat.fleet.v1.RefreshConfigBackendRequest
-	39, // 32: leat.fleet.v1.FleetService.ExplainServiceConfig:input_type -> leat.fleet.v1.ExplainServiceConfigRequest
-	40, // 33: leat.fleet.v1.FleetService.ReviewAccess:input_type -> leat.fleet.v1.ReviewAccessRequest
-	41, // 34: leat.fleet.v1.FleetService.ListAuditRecords:input_type -> leat.fleet.v1.ListAuditRecordsRequest
-	42, // 35: leat.fleet.v1.FleetService.ListAccessHolders:input_type -> leat.fleet.v1.ListAccessHoldersRequest
-	1,  // 36: leat.fleet.v1.FleetService.GetServerInfo:output_type -> leat.fleet.v1.GetServerInfoResponse
-	43, // 37: leat.fleet.v1.FleetService.Apply:output_type -> leat.fleet.v1.ApplyResponse
-	44, // 38: leat.fleet.v1.FleetService.Get:output_type -> leat.fleet.v1.GetResponse
-	45, // 39: leat.fleet.v1.FleetService.List:output_type -> leat.fleet.v1.ListResponse
-	46, // 40: leat.fleet.v1.FleetService.Delete:output_type -> leat.fleet.v1.DeleteResponse
-	47, // 41: leat.fleet.v1.FleetService.Watch:output_type -> leat.fleet.v1.WatchResponse
-	3,  // 42: leat.fleet.v1.FleetService.SyncService:output_type -> leat.fleet.v1.SyncServiceResponse
-	5,  // 43: leat.fleet.v1.FleetService.SyncRepository:output_type -> leat.fleet.v1.SyncRepositoryResponse
-	7,  // 44: leat.fleet.v1.FleetService.PreviewService:output_type -> leat.fleet.v1.PreviewServiceResponse
-	9,  // 45: leat.fleet.v1.FleetService.GetServicePlan:output_type -> leat.fleet.v1.GetServicePlanResponse
-	11, // 46: leat.fleet.v1.FleetService.DownloadServiceBundle:output_type -> leat.fleet.v1.DownloadServiceBundleResponse
-	13, // 47: leat.fleet.v1.FleetService.ListRevisions:output_type -> leat.fleet.v1.ListRevisionsResponse
-	15, // 48: leat.fleet.v1.FleetService.CreateJoinToken:output_type -> leat.fleet.v1.CreateJoinTokenResponse
-	17, // 49: leat.fleet.v1.FleetService.RevokeCluster:output_type -> leat.fleet.v1.RevokeClusterResponse
-	19, // 50: leat.fleet.v1.FleetService.ReleaseCluster:output_type -> leat.fleet.v1.ReleaseClusterResponse
-	21, // 51: leat.fleet.v1.FleetService.CreateAccessToken:output_type -> leat.fleet.v1.CreateAccessTokenResponse
-	48, // 52: leat.fleet.v1.FleetService.CreateToken:output_type -> leat.fleet.v1.CreateTokenResponse
-	49, // 53: leat.fleet.v1.FleetService.ListTokens:output_type -> leat.fleet.v1.ListTokensResponse
-	50, // 54: leat.fleet.v1.FleetService.DeleteToken:output_type -> leat.fleet.v1.DeleteTokenResponse
-	51, // 55: leat.fleet.v1.FleetService.RefreshConfigBackend:output_type -> leat.fleet.v1.RefreshConfigBackendResponse
-	52, // 56: leat.fleet.v1.FleetService.ExplainServiceConfig:output_type -> leat.fleet.v1.ExplainServiceConfigResponse
-	53, // 57: leat.fleet.v1.FleetService.ReviewAccess:output_type -> leat.fleet.v1.ReviewAccessResponse
-	54, // 58: leat.fleet.v1.FleetService.ListAuditRecords:output_type -> leat.fleet.v1.ListAuditRecordsResponse
-	55, // 59: leat.fleet.v1.FleetService.ListAccessHolders:output_type -> leat.fleet.v1.ListAccessHoldersResponse
-	36, // [36:60] is the sub-list for method output_type
-	12, // [12:36] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	24, // 0: leat.fleet.v1.SyncServiceResponse.problem:type_name -> leat.type.v1.Problem
+	24, // 1: leat.fleet.v1.SyncRepositoryResponse.problem:type_name -> leat.type.v1.Problem
+	25, // 2: leat.fleet.v1.ListWebhookDeliveriesResponse.deliveries:type_name -> leat.gitcache.v1.WebhookDelivery
+	26, // 3: leat.fleet.v1.PreviewServiceRequest.ref:type_name -> leat.type.v1.GitRef
+	27, // 4: leat.fleet.v1.PreviewServiceResponse.service:type_name -> leat.distributor.v1.PlanService
+	28, // 5: leat.fleet.v1.PreviewServiceResponse.expire_time:type_name -> google.protobuf.Timestamp
+	27, // 6: leat.fleet.v1.GetServicePlanResponse.service:type_name -> leat.distributor.v1.PlanService
+	29, // 7: leat.fleet.v1.GetServicePlanResponse.facts:type_name -> leat.type.v1.ClusterFacts
+	30, // 8: leat.fleet.v1.GetServicePlanResponse.config:type_name -> leat.fleet.v1.ServiceConfig
+	31, // 9: leat.fleet.v1.ListRevisionsRequest.page:type_name -> leat.type.v1.Page
+	32, // 10: leat.fleet.v1.ListRevisionsResponse.revisions:type_name -> leat.fleet.v1.Revision
+	28, // 11: leat.fleet.v1.CreateJoinTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
+	28, // 12: leat.fleet.v1.CreateAccessTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
+	0,  // 13: leat.fleet.v1.FleetService.GetServerInfo:input_type -> leat.fleet.v1.GetServerInfoRequest
+	33, // 14: leat.fleet.v1.FleetService.Apply:input_type -> leat.fleet.v1.ApplyRequest
+	34, // 15: leat.fleet.v1.FleetService.Get:input_type -> leat.fleet.v1.GetRequest
+	35, // 16: leat.fleet.v1.FleetService.List:input_type -> leat.fleet.v1.ListRequest
+	36, // 17: leat.fleet.v1.FleetService.Delete:input_type -> leat.fleet.v1.DeleteRequest
+	37, // 18: leat.fleet.v1.FleetService.Watch:input_type -> leat.fleet.v1.WatchRequest
+	2,  // 19: leat.fleet.v1.FleetService.SyncService:input_type -> leat.fleet.v1.SyncServiceRequest
+	4,  // 20: leat.fleet.v1.FleetService.SyncRepository:input_type -> leat.fleet.v1.SyncRepositoryRequest
+	6,  // 21: leat.fleet.v1.FleetService.ListWebhookDeliveries:input_type -> leat.fleet.v1.ListWebhookDeliveriesRequest
+	8,  // 22: leat.fleet.v1.FleetService.PreviewService:input_type -> leat.fleet.v1.PreviewServiceRequest
+	10, // 23: leat.fleet.v1.FleetService.GetServicePlan:input_type -> leat.fleet.v1.GetServicePlanRequest
+	12, // 24: leat.fleet.v1.FleetService.DownloadServiceBundle:input_type -> leat.fleet.v1.DownloadServiceBundleRequest
+	14, // 25: leat.fleet.v1.FleetService.ListRevisions:input_type -> leat.fleet.v1.ListRevisionsRequest
+	16, // 26: leat.fleet.v1.FleetService.CreateJoinToken:input_type -> leat.fleet.v1.CreateJoinTokenRequest
+	18, // 27: leat.fleet.v1.FleetService.RevokeCluster:input_type -> leat.fleet.v1.RevokeClusterRequest
+	20, // 28: leat.fleet.v1.FleetService.ReleaseCluster:input_type -> leat.fleet.v1.ReleaseClusterRequest
+	22, // 29: leat.fleet.v1.FleetService.CreateAccessToken:input_type -> leat.fleet.v1.CreateAccessTokenRequest
+	38, // 30: leat.fleet.v1.FleetService.CreateToken:input_type -> leat.fleet.v1.CreateTokenRequest
+	39, // 31: leat.fleet.v1.FleetService.ListTokens:input_type -> leat.fleet.v1.ListTokensRequest
+	40, // 32: leat.fleet.v1.FleetService.DeleteToken:input_type -> leat.fleet.v1.DeleteTokenRequest
+	41, // 33: leat.fleet.v1.FleetService.RefreshConfigBackend:input_type -> leat.fleet.v1.RefreshConfigBackendRequest
+	42, // 34: leat.fleet.v1.FleetService.ExplainServiceConfig:input_type -> leat.fleet.v1.ExplainServiceConfigRequest
+	43, // 35: leat.fleet.v1.FleetService.ReviewAccess:input_type -> leat.fleet.v1.ReviewAccessRequest
+	44, // 36: leat.fleet.v1.FleetService.ListAuditRecords:input_type -> leat.fleet.v1.ListAuditRecordsRequest
+	45, // 37: leat.fleet.v1.FleetService.ListAccessHolders:input_type -> leat.fleet.v1.ListAccessHoldersRequest
+	1,  // 38: leat.fleet.v1.FleetService.GetServerInfo:output_type -> leat.fleet.v1.GetServerInfoResponse
+	46, // 39: leat.fleet.v1.FleetService.Apply:output_type -> leat.fleet.v1.ApplyResponse
+	47, // 40: leat.fleet.v1.FleetService.Get:output_type -> leat.fleet.v1.GetResponse
+	48, // 41: leat.fleet.v1.FleetService.List:output_type -> leat.fleet.v1.ListResponse
+	49, // 42: leat.fleet.v1.FleetService.Delete:output_type -> leat.fleet.v1.DeleteResponse
+	50, // 43: leat.fleet.v1.FleetService.Watch:output_type -> leat.fleet.v1.WatchResponse
+	3,  // 44: leat.fleet.v1.FleetService.SyncService:output_type -> leat.fleet.v1.SyncServiceResponse
+	5,  // 45: leat.fleet.v1.FleetService.SyncRepository:output_type -> leat.fleet.v1.SyncRepositoryResponse
+	7,  // 46: leat.fleet.v1.FleetService.ListWebhookDeliveries:output_type -> leat.fleet.v1.ListWebhookDeliveriesResponse
+	9,  // 47: leat.fleet.v1.FleetService.PreviewService:output_type -> leat.fleet.v1.PreviewServiceResponse
+	11, // 48: leat.fleet.v1.FleetService.GetServicePlan:output_type -> leat.fleet.v1.GetServicePlanResponse
+	13, // 49: leat.fleet.v1.FleetService.DownloadServiceBundle:output_type -> leat.fleet.v1.DownloadServiceBundleResponse
+	15, // 50: leat.fleet.v1.FleetService.ListRevisions:output_type -> leat.fleet.v1.ListRevisionsResponse
+	17, // 51: leat.fleet.v1.FleetService.CreateJoinToken:output_type -> leat.fleet.v1.CreateJoinTokenResponse
+	19, // 52: leat.fleet.v1.FleetService.RevokeCluster:output_type -> leat.fleet.v1.RevokeClusterResponse
+	21, // 53: leat.fleet.v1.FleetService.ReleaseCluster:output_type -> leat.fleet.v1.ReleaseClusterResponse
+	23, // 54: leat.fleet.v1.FleetService.CreateAccessToken:output_type -> leat.fleet.v1.CreateAccessTokenResponse
+	51, // 55: leat.fleet.v1.FleetService.CreateToken:output_type -> leat.fleet.v1.CreateTokenResponse
+	52, // 56: leat.fleet.v1.FleetService.ListTokens:output_type -> leat.fleet.v1.ListTokensResponse
+	53, // 57: leat.fleet.v1.FleetService.DeleteToken:output_type -> leat.fleet.v1.DeleteTokenResponse
+	54, // 58: leat.fleet.v1.FleetService.RefreshConfigBackend:output_type -> leat.fleet.v1.RefreshConfigBackendResponse
+	55, // 59: leat.fleet.v1.FleetService.ExplainServiceConfig:output_type -> leat.fleet.v1.ExplainServiceConfigResponse
+	56, // 60: leat.fleet.v1.FleetService.ReviewAccess:output_type -> leat.fleet.v1.ReviewAccessResponse
+	57, // 61: leat.fleet.v1.FleetService.ListAuditRecords:output_type -> leat.fleet.v1.ListAuditRecordsResponse
+	58, // 62: leat.fleet.v1.FleetService.ListAccessHolders:output_type -> leat.fleet.v1.ListAccessHoldersResponse
+	38, // [38:63] is the sub-list for method output_type
+	13, // [13:38] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_leat_fleet_v1_fleet_proto_init() }
@@ -1525,7 +1647,7 @@ func file_leat_fleet_v1_fleet_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leat_fleet_v1_fleet_proto_rawDesc), len(file_leat_fleet_v1_fleet_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   22,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

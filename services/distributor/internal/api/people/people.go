@@ -18,6 +18,7 @@ import (
 	"golang.org/x/time/rate"
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	"github.com/leatdev/leat/internal/contract/cas"
 	"github.com/leatdev/leat/internal/contract/fleetdoc"
 	"github.com/leatdev/leat/internal/runtime/identity"
@@ -59,6 +60,8 @@ type Resolver interface {
 type Mirrors interface {
 	// Refresh has a repository fetched now, and waits for it.
 	Refresh(ctx context.Context, repository string) error
+	// Deliveries returns the newest webhooks about a repository. Its error is a *resolve.Failure, or the context's.
+	Deliveries(ctx context.Context, repository string) ([]*gitcachev1.WebhookDelivery, error)
 	// States returns the states of repositories as the owners of their mirrors see them now, without
 	// the ones that have no owner. It keeps nothing.
 	States(ctx context.Context, repositories []string) (map[string]catalog.Mirror, error)
@@ -102,6 +105,8 @@ type Settings struct {
 	RedirectURI string
 	// UIURL is where the web UI is; a path where the hub has no public URL. Empty: the program has no web UI.
 	UIURL string
+	// WebhookURL is the address below which webhooks of Git hosts reach the hub. Empty: the hub does not know it.
+	WebhookURL string
 	// RolloutWait bounds how long the answer to an edit waits for the rollout that brings it, which another replica may
 	// begin. None begins while another one is under way, or while something of the edit is missing.
 	RolloutWait time.Duration

@@ -32,7 +32,7 @@ func (s *Service) GetServerInfo(ctx context.Context, _ *fleetv1.GetServerInfoReq
 		return nil, err
 	}
 	return &fleetv1.GetServerInfoResponse{
-		Version: s.d.Settings.Version, TunnelUrl: s.d.Settings.TunnelURL, Subject: id.Subject(), Groups: id.Groups, UiUrl: s.d.Settings.UIURL,
+		Version: s.d.Settings.Version, TunnelUrl: s.d.Settings.TunnelURL, Subject: id.Subject(), Groups: id.Groups, UiUrl: s.d.Settings.UIURL, WebhookUrl: s.d.Settings.WebhookURL,
 	}, nil
 }
 

@@ -89,6 +89,19 @@ func (s *Source) Refresh(ctx context.Context, repository string) error {
 	return nil
 }
 
+// Deliveries returns the newest webhooks about a repository. Of one that gitcache does not know yet there are none.
+func (s *Source) Deliveries(ctx context.Context, repository string) ([]*gitcachev1.WebhookDelivery, error) {
+	res, err := s.p.Client.ListWebhookDeliveries(ctx, &gitcachev1.ListWebhookDeliveriesRequest{Name: repository})
+	if rpcerr.ReasonOf(err) == errorsv1.Reason_REASON_NOT_FOUND {
+		s.Push()
+		return nil, nil
+	}
+	if err != nil {
+		return nil, failure(ctx, err)
+	}
+	return res.GetDeliveries(), nil
+}
+
 // States returns the states of those repositories, as the owners of their mirrors see them now.
 // Repositories without an owner are missing.
 func (s *Source) States(ctx context.Context, repositories []string) (map[string]catalog.Mirror, error) {

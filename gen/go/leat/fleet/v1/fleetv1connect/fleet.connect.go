@@ -56,6 +56,9 @@ const (
 	// FleetServiceSyncRepositoryProcedure is the fully-qualified name of the FleetService's
 	// SyncRepository RPC.
 	FleetServiceSyncRepositoryProcedure = "/leat.fleet.v1.FleetService/SyncRepository"
+	// FleetServiceListWebhookDeliveriesProcedure is the fully-qualified name of the FleetService's
+	// ListWebhookDeliveries RPC.
+	FleetServiceListWebhookDeliveriesProcedure = "/leat.fleet.v1.FleetService/ListWebhookDeliveries"
 	// FleetServicePreviewServiceProcedure is the fully-qualified name of the FleetService's
 	// PreviewService RPC.
 	FleetServicePreviewServiceProcedure = "/leat.fleet.v1.FleetService/PreviewService"
@@ -132,6 +135,8 @@ type FleetServiceClient interface {
 	// within a second share a fetch. A suspended repository is not fetched. Too many calls at once are refused
 	// (RATE_LIMITED).
 	SyncRepository(context.Context, *v1.SyncRepositoryRequest) (*v1.SyncRepositoryResponse, error)
+	// ListWebhookDeliveries returns the newest webhooks about a repository, and what became of each.
+	ListWebhookDeliveries(context.Context, *v1.ListWebhookDeliveriesRequest) (*v1.ListWebhookDeliveriesResponse, error)
 	// PreviewService returns what a service would be at another ref of its repository. Its cluster's
 	// agent, and no other, may download that content for 15 minutes. The service does not change. A
 	// repository's required signatures are required here, too.
@@ -243,6 +248,13 @@ func NewFleetServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			httpClient,
 			baseURL+FleetServiceSyncRepositoryProcedure,
 			connect.WithSchema(fleetServiceMethods.ByName("SyncRepository")),
+			connect.WithClientOptions(opts...),
+		),
+		listWebhookDeliveries: connect.NewClient[v1.ListWebhookDeliveriesRequest, v1.ListWebhookDeliveriesResponse](
+			httpClient,
+			baseURL+FleetServiceListWebhookDeliveriesProcedure,
+			connect.WithSchema(fleetServiceMethods.ByName("ListWebhookDeliveries")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
 		previewService: connect.NewClient[v1.PreviewServiceRequest, v1.PreviewServiceResponse](
@@ -362,6 +374,7 @@ type fleetServiceClient struct {
 	watch                 *connect.Client[v1.WatchRequest, v1.WatchResponse]
 	syncService           *connect.Client[v1.SyncServiceRequest, v1.SyncServiceResponse]
 	syncRepository        *connect.Client[v1.SyncRepositoryRequest, v1.SyncRepositoryResponse]
+	listWebhookDeliveries *connect.Client[v1.ListWebhookDeliveriesRequest, v1.ListWebhookDeliveriesResponse]
 	previewService        *connect.Client[v1.PreviewServiceRequest, v1.PreviewServiceResponse]
 	getServicePlan        *connect.Client[v1.GetServicePlanRequest, v1.GetServicePlanResponse]
 	downloadServiceBundle *connect.Client[v1.DownloadServiceBundleRequest, v1.DownloadServiceBundleResponse]
@@ -442,6 +455,15 @@ func (c *fleetServiceClient) SyncService(ctx context.Context, req *v1.SyncServic
 // SyncRepository calls leat.fleet.v1.FleetService.SyncRepository.
 func (c *fleetServiceClient) SyncRepository(ctx context.Context, req *v1.SyncRepositoryRequest) (*v1.SyncRepositoryResponse, error) {
 	response, err := c.syncRepository.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// ListWebhookDeliveries calls leat.fleet.v1.FleetService.ListWebhookDeliveries.
+func (c *fleetServiceClient) ListWebhookDeliveries(ctx context.Context, req *v1.ListWebhookDeliveriesRequest) (*v1.ListWebhookDeliveriesResponse, error) {
+	response, err := c.listWebhookDeliveries.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
@@ -615,6 +637,8 @@ type FleetServiceHandler interface {
 	// within a second share a fetch. A suspended repository is not fetched. Too many calls at once are refused
 	// (RATE_LIMITED).
 	SyncRepository(context.Context, *v1.SyncRepositoryRequest) (*v1.SyncRepositoryResponse, error)
+	// ListWebhookDeliveries returns the newest webhooks about a repository, and what became of each.
+	ListWebhookDeliveries(context.Context, *v1.ListWebhookDeliveriesRequest) (*v1.ListWebhookDeliveriesResponse, error)
 	// PreviewService returns what a service would be at another ref of its repository. Its cluster's
 	// agent, and no other, may download that content for 15 minutes. The service does not change. A
 	// repository's required signatures are required here, too.
@@ -722,6 +746,13 @@ func NewFleetServiceHandler(svc FleetServiceHandler, opts ...connect.HandlerOpti
 		FleetServiceSyncRepositoryProcedure,
 		svc.SyncRepository,
 		connect.WithSchema(fleetServiceMethods.ByName("SyncRepository")),
+		connect.WithHandlerOptions(opts...),
+	)
+	fleetServiceListWebhookDeliveriesHandler := connect.NewUnaryHandlerSimple(
+		FleetServiceListWebhookDeliveriesProcedure,
+		svc.ListWebhookDeliveries,
+		connect.WithSchema(fleetServiceMethods.ByName("ListWebhookDeliveries")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
 	fleetServicePreviewServiceHandler := connect.NewUnaryHandlerSimple(
@@ -846,6 +877,8 @@ func NewFleetServiceHandler(svc FleetServiceHandler, opts ...connect.HandlerOpti
 			fleetServiceSyncServiceHandler.ServeHTTP(w, r)
 		case FleetServiceSyncRepositoryProcedure:
 			fleetServiceSyncRepositoryHandler.ServeHTTP(w, r)
+		case FleetServiceListWebhookDeliveriesProcedure:
+			fleetServiceListWebhookDeliveriesHandler.ServeHTTP(w, r)
 		case FleetServicePreviewServiceProcedure:
 			fleetServicePreviewServiceHandler.ServeHTTP(w, r)
 		case FleetServiceGetServicePlanProcedure:
@@ -917,6 +950,10 @@ func (UnimplementedFleetServiceHandler) SyncService(context.Context, *v1.SyncSer
 
 func (UnimplementedFleetServiceHandler) SyncRepository(context.Context, *v1.SyncRepositoryRequest) (*v1.SyncRepositoryResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.SyncRepository is not implemented"))
+}
+
+func (UnimplementedFleetServiceHandler) ListWebhookDeliveries(context.Context, *v1.ListWebhookDeliveriesRequest) (*v1.ListWebhookDeliveriesResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.ListWebhookDeliveries is not implemented"))
 }
 
 func (UnimplementedFleetServiceHandler) PreviewService(context.Context, *v1.PreviewServiceRequest) (*v1.PreviewServiceResponse, error) {

@@ -23,6 +23,8 @@ import type { CreateTokenRequestSchema, CreateTokenResponseSchema, DeleteTokenRe
 import { file_leat_fleet_v1_people } from "./people_pb";
 import type { Revision, ServiceConfig } from "./resources_pb";
 import { file_leat_fleet_v1_resources } from "./resources_pb";
+import type { WebhookDelivery } from "../../gitcache/v1/repository_pb";
+import { file_leat_gitcache_v1_repository } from "../../gitcache/v1/repository_pb";
 import { file_leat_options_v1_access } from "../../options/v1/access_pb";
 import type { Page } from "../../type/v1/metadata_pb";
 import { file_leat_type_v1_metadata } from "../../type/v1/metadata_pb";
@@ -38,7 +40,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file leat/fleet/v1/fleet.proto.
  */
 export const file_leat_fleet_v1_fleet: GenFile = /*@__PURE__*/
-  fileDesc("ChlsZWF0L2ZsZWV0L3YxL2ZsZWV0LnByb3RvEg1sZWF0LmZsZWV0LnYxIhYKFEdldFNlcnZlckluZm9SZXF1ZXN0Im0KFUdldFNlcnZlckluZm9SZXNwb25zZRIPCgd2ZXJzaW9uGAEgASgJEhIKCnR1bm5lbF91cmwYAiABKAkSDwoHc3ViamVjdBgDIAEoCRIOCgZncm91cHMYBCADKAkSDgoGdWlfdXJsGAUgASgJIjYKElN5bmNTZXJ2aWNlUmVxdWVzdBIMCgRuYW1lGAEgASgJEhIKCnJlZ2VuZXJhdGUYAiABKAgiUwoTU3luY1NlcnZpY2VSZXNwb25zZRIUCgxzeW5jX3JlcXVlc3QYASABKAkSJgoHcHJvYmxlbRgCIAEoCzIVLmxlYXQudHlwZS52MS5Qcm9ibGVtIiUKFVN5bmNSZXBvc2l0b3J5UmVxdWVzdBIMCgRuYW1lGAEgASgJIkAKFlN5bmNSZXBvc2l0b3J5UmVzcG9uc2USJgoHcHJvYmxlbRgBIAEoCzIVLmxlYXQudHlwZS52MS5Qcm9ibGVtIlwKFVByZXZpZXdTZXJ2aWNlUmVxdWVzdBIMCgRuYW1lGAEgASgJEiEKA3JlZhgCIAEoCzIULmxlYXQudHlwZS52MS5HaXRSZWYSEgoKcmVwb3NpdG9yeRgDIAEoCSKNAQoWUHJldmlld1NlcnZpY2VSZXNwb25zZRIPCgdjbHVzdGVyGAEgASgJEjEKB3NlcnZpY2UYAiABKAsyIC5sZWF0LmRpc3RyaWJ1dG9yLnYxLlBsYW5TZXJ2aWNlEi8KC2V4cGlyZV90aW1lGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCIlChVHZXRTZXJ2aWNlUGxhblJlcXVlc3QSDAoEbmFtZRgBIAEoCSLkAQoWR2V0U2VydmljZVBsYW5SZXNwb25zZRIPCgdjbHVzdGVyGAEgASgJEjEKB3NlcnZpY2UYAiABKAsyIC5sZWF0LmRpc3RyaWJ1dG9yLnYxLlBsYW5TZXJ2aWNlEikKBWZhY3RzGAMgASgLMhoubGVhdC50eXBlLnYxLkNsdXN0ZXJGYWN0cxIaChJrdWJlcm5ldGVzX3ZlcnNpb24YBCABKAkSLAoGY29uZmlnGAUgASgLMhwubGVhdC5mbGVldC52MS5TZXJ2aWNlQ29uZmlnEhEKCWluc3RhbGxlZBgGIAEoCCI/ChxEb3dubG9hZFNlcnZpY2VCdW5kbGVSZXF1ZXN0Eg8KB3NlcnZpY2UYASABKAkSDgoGZGlnZXN0GAIgASgJIi4KHURvd25sb2FkU2VydmljZUJ1bmRsZVJlc3BvbnNlEg0KBWNodW5rGAEgASgMIkkKFExpc3RSZXZpc2lvbnNSZXF1ZXN0Eg8KB3NlcnZpY2UYASABKAkSIAoEcGFnZRgCIAEoCzISLmxlYXQudHlwZS52MS5QYWdlIlwKFUxpc3RSZXZpc2lvbnNSZXNwb25zZRIqCglyZXZpc2lvbnMYASADKAsyFy5sZWF0LmZsZWV0LnYxLlJldmlzaW9uEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSIpChZDcmVhdGVKb2luVG9rZW5SZXF1ZXN0Eg8KB2NsdXN0ZXIYASABKAkicAoXQ3JlYXRlSm9pblRva2VuUmVzcG9uc2USEgoKam9pbl90b2tlbhgBIAEoCRIvCgtleHBpcmVfdGltZRgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIaHViX2tleXMYAyADKAkiJwoUUmV2b2tlQ2x1c3RlclJlcXVlc3QSDwoHY2x1c3RlchgBIAEoCSIXChVSZXZva2VDbHVzdGVyUmVzcG9uc2UiKAoVUmVsZWFzZUNsdXN0ZXJSZXF1ZXN0Eg8KB2NsdXN0ZXIYASABKAkiGAoWUmVsZWFzZUNsdXN0ZXJSZXNwb25zZSIsChhDcmVhdGVBY2Nlc3NUb2tlblJlcXVlc3QSEAoIYXVkaWVuY2UYASABKAkiYgoZQ3JlYXRlQWNjZXNzVG9rZW5SZXNwb25zZRIUCgxhY2Nlc3NfdG9rZW4YASABKAkSLwoLZXhwaXJlX3RpbWUYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wMrUWCgxGbGVldFNlcnZpY2USZgoNR2V0U2VydmVySW5mbxIjLmxlYXQuZmxlZXQudjEuR2V0U2VydmVySW5mb1JlcXVlc3QaJC5sZWF0LmZsZWV0LnYxLkdldFNlcnZlckluZm9SZXNwb25zZSIKkAIBop8ZAwoBAhJaCgVBcHBseRIbLmxlYXQuZmxlZXQudjEuQXBwbHlSZXF1ZXN0GhwubGVhdC5mbGVldC52MS5BcHBseVJlc3BvbnNlIhaQAgKinxkPCgECEgoKBWFwcGx5EgEqElQKA0dldBIZLmxlYXQuZmxlZXQudjEuR2V0UmVxdWVzdBoaLmxlYXQuZmxlZXQudjEuR2V0UmVzcG9uc2UiFpACAaKfGQ8KAQISCAoDZ2V0EgEqGAESWAoETGlzdBIaLmxlYXQuZmxlZXQudjEuTGlzdFJlcXVlc3QaGy5sZWF0LmZsZWV0LnYxLkxpc3RSZXNwb25zZSIXkAIBop8ZEAoBAhIJCgRsaXN0EgEqGAESWwoGRGVsZXRlEhwubGVhdC5mbGVldC52MS5EZWxldGVSZXF1ZXN0Gh0ubGVhdC5mbGVldC52MS5EZWxldGVSZXNwb25zZSIUop8ZEAoBAhILCgZkZWxldGUSASoSXAoFV2F0Y2gSGy5sZWF0LmZsZWV0LnYxLldhdGNoUmVxdWVzdBocLmxlYXQuZmxlZXQudjEuV2F0Y2hSZXNwb25zZSIWkAIBop8ZDwoBAhIKCgV3YXRjaBIBKjABEm8KC1N5bmNTZXJ2aWNlEiEubGVhdC5mbGVldC52MS5TeW5jU2VydmljZVJlcXVlc3QaIi5sZWF0LmZsZWV0LnYxLlN5bmNTZXJ2aWNlUmVzcG9uc2UiGaKfGRUKAQISEAoEc3luYxIIc2VydmljZXMSfAoOU3luY1JlcG9zaXRvcnkSJC5sZWF0LmZsZWV0LnYxLlN5bmNSZXBvc2l0b3J5UmVxdWVzdBolLmxlYXQuZmxlZXQudjEuU3luY1JlcG9zaXRvcnlSZXNwb25zZSIdop8ZGQoBAhIUCgRzeW5jEgxyZXBvc2l0b3JpZXMSewoOUHJldmlld1NlcnZpY2USJC5sZWF0LmZsZWV0LnYxLlByZXZpZXdTZXJ2aWNlUmVxdWVzdBolLmxlYXQuZmxlZXQudjEuUHJldmlld1NlcnZpY2VSZXNwb25zZSIcop8ZGAoBAhITCgdwcmV2aWV3EghzZXJ2aWNlcxJ/Cg5HZXRTZXJ2aWNlUGxhbhIkLmxlYXQuZmxlZXQudjEuR2V0U2VydmljZVBsYW5SZXF1ZXN0GiUubGVhdC5mbGVldC52MS5HZXRTZXJ2aWNlUGxhblJlc3BvbnNlIiCQAgGinxkZCgECEhQKA2dldBINc2VydmljZXMvcGxhbhKZAQoVRG93bmxvYWRTZXJ2aWNlQnVuZGxlEisubGVhdC5mbGVldC52MS5Eb3dubG9hZFNlcnZpY2VCdW5kbGVSZXF1ZXN0GiwubGVhdC5mbGVldC52MS5Eb3dubG9hZFNlcnZpY2VCdW5kbGVSZXNwb25zZSIjkAIBop8ZHAoBAhIXCgNnZXQSEHNlcnZpY2VzL2J1bmRsZXMwARJ5Cg1MaXN0UmV2aXNpb25zEiMubGVhdC5mbGVldC52MS5MaXN0UmV2aXNpb25zUmVxdWVzdBokLmxlYXQuZmxlZXQudjEuTGlzdFJldmlzaW9uc1Jlc3BvbnNlIh2QAgGinxkWCgECEhEKBGxpc3QSCXJldmlzaW9ucxJ/Cg9DcmVhdGVKb2luVG9rZW4SJS5sZWF0LmZsZWV0LnYxLkNyZWF0ZUpvaW5Ub2tlblJlcXVlc3QaJi5sZWF0LmZsZWV0LnYxLkNyZWF0ZUpvaW5Ub2tlblJlc3BvbnNlIh2inxkZCgECEhQKBmNyZWF0ZRIKam9pbnRva2VucxJ3Cg1SZXZva2VDbHVzdGVyEiMubGVhdC5mbGVldC52MS5SZXZva2VDbHVzdGVyUmVxdWVzdBokLmxlYXQuZmxlZXQudjEuUmV2b2tlQ2x1c3RlclJlc3BvbnNlIhuinxkXCgECEhIKBnJldm9rZRIIY2x1c3RlcnMSewoOUmVsZWFzZUNsdXN0ZXISJC5sZWF0LmZsZWV0LnYxLlJlbGVhc2VDbHVzdGVyUmVxdWVzdBolLmxlYXQuZmxlZXQudjEuUmVsZWFzZUNsdXN0ZXJSZXNwb25zZSIcop8ZGAoBAhITCgdyZWxlYXNlEghjbHVzdGVycxJvChFDcmVhdGVBY2Nlc3NUb2tlbhInLmxlYXQuZmxlZXQudjEuQ3JlYXRlQWNjZXNzVG9rZW5SZXF1ZXN0GigubGVhdC5mbGVldC52MS5DcmVhdGVBY2Nlc3NUb2tlblJlc3BvbnNlIgeinxkDCgECEnEKC0NyZWF0ZVRva2VuEiEubGVhdC5mbGVldC52MS5DcmVhdGVUb2tlblJlcXVlc3QaIi5sZWF0LmZsZWV0LnYxLkNyZWF0ZVRva2VuUmVzcG9uc2UiG6KfGRcKAQISEAoGY3JlYXRlEgZ0b2tlbnMYARJvCgpMaXN0VG9rZW5zEiAubGVhdC5mbGVldC52MS5MaXN0VG9rZW5zUmVxdWVzdBohLmxlYXQuZmxlZXQudjEuTGlzdFRva2Vuc1Jlc3BvbnNlIhyQAgGinxkVCgECEg4KBGxpc3QSBnRva2VucxgBEnEKC0RlbGV0ZVRva2VuEiEubGVhdC5mbGVldC52MS5EZWxldGVUb2tlblJlcXVlc3QaIi5sZWF0LmZsZWV0LnYxLkRlbGV0ZVRva2VuUmVzcG9uc2UiG6KfGRcKAQISEAoGZGVsZXRlEgZ0b2tlbnMYARKTAQoUUmVmcmVzaENvbmZpZ0JhY2tlbmQSKi5sZWF0LmZsZWV0LnYxLlJlZnJlc2hDb25maWdCYWNrZW5kUmVxdWVzdBorLmxlYXQuZmxlZXQudjEuUmVmcmVzaENvbmZpZ0JhY2tlbmRSZXNwb25zZSIiop8ZHgoBAhIZCgdyZWZyZXNoEg5jb25maWdiYWNrZW5kcxKMAQoURXhwbGFpblNlcnZpY2VDb25maWcSKi5sZWF0LmZsZWV0LnYxLkV4cGxhaW5TZXJ2aWNlQ29uZmlnUmVxdWVzdBorLmxlYXQuZmxlZXQudjEuRXhwbGFpblNlcnZpY2VDb25maWdSZXNwb25zZSIbkAIBop8ZFAoBAhIPCgNnZXQSCHNlcnZpY2VzEnsKDFJldmlld0FjY2VzcxIiLmxlYXQuZmxlZXQudjEuUmV2aWV3QWNjZXNzUmVxdWVzdBojLmxlYXQuZmxlZXQudjEuUmV2aWV3QWNjZXNzUmVzcG9uc2UiIpACAaKfGRsKAQISFAoLaW1wZXJzb25hdGUSBXVzZXJzGAEShQEKEExpc3RBdWRpdFJlY29yZHMSJi5sZWF0LmZsZWV0LnYxLkxpc3RBdWRpdFJlY29yZHNSZXF1ZXN0GicubGVhdC5mbGVldC52MS5MaXN0QXVkaXRSZWNvcmRzUmVzcG9uc2UiIJACAaKfGRkKAQISFAoEbGlzdBIMYXVkaXRyZWNvcmRzEogBChFMaXN0QWNjZXNzSG9sZGVycxInLmxlYXQuZmxlZXQudjEuTGlzdEFjY2Vzc0hvbGRlcnNSZXF1ZXN0GigubGVhdC5mbGVldC52MS5MaXN0QWNjZXNzSG9sZGVyc1Jlc3BvbnNlIiCQAgGinxkZCgECEhQKBGxpc3QSDGF1ZGl0cmVjb3Jkc2IGcHJvdG8z", [file_google_protobuf_timestamp, file_leat_distributor_v1_plan, file_leat_fleet_v1_audit, file_leat_fleet_v1_config_backend, file_leat_fleet_v1_document, file_leat_fleet_v1_people, file_leat_fleet_v1_resources, file_leat_options_v1_access, file_leat_type_v1_metadata, file_leat_type_v1_render, file_leat_type_v1_source, file_leat_type_v1_state]);
+  fileDesc("ChlsZWF0L2ZsZWV0L3YxL2ZsZWV0LnByb3RvEg1sZWF0LmZsZWV0LnYxIhYKFEdldFNlcnZlckluZm9SZXF1ZXN0IoIBChVHZXRTZXJ2ZXJJbmZvUmVzcG9uc2USDwoHdmVyc2lvbhgBIAEoCRISCgp0dW5uZWxfdXJsGAIgASgJEg8KB3N1YmplY3QYAyABKAkSDgoGZ3JvdXBzGAQgAygJEg4KBnVpX3VybBgFIAEoCRITCgt3ZWJob29rX3VybBgGIAEoCSI2ChJTeW5jU2VydmljZVJlcXVlc3QSDAoEbmFtZRgBIAEoCRISCgpyZWdlbmVyYXRlGAIgASgIIlMKE1N5bmNTZXJ2aWNlUmVzcG9uc2USFAoMc3luY19yZXF1ZXN0GAEgASgJEiYKB3Byb2JsZW0YAiABKAsyFS5sZWF0LnR5cGUudjEuUHJvYmxlbSIlChVTeW5jUmVwb3NpdG9yeVJlcXVlc3QSDAoEbmFtZRgBIAEoCSJAChZTeW5jUmVwb3NpdG9yeVJlc3BvbnNlEiYKB3Byb2JsZW0YASABKAsyFS5sZWF0LnR5cGUudjEuUHJvYmxlbSIsChxMaXN0V2ViaG9va0RlbGl2ZXJpZXNSZXF1ZXN0EgwKBG5hbWUYASABKAkiVgodTGlzdFdlYmhvb2tEZWxpdmVyaWVzUmVzcG9uc2USNQoKZGVsaXZlcmllcxgBIAMoCzIhLmxlYXQuZ2l0Y2FjaGUudjEuV2ViaG9va0RlbGl2ZXJ5IlwKFVByZXZpZXdTZXJ2aWNlUmVxdWVzdBIMCgRuYW1lGAEgASgJEiEKA3JlZhgCIAEoCzIULmxlYXQudHlwZS52MS5HaXRSZWYSEgoKcmVwb3NpdG9yeRgDIAEoCSKNAQoWUHJldmlld1NlcnZpY2VSZXNwb25zZRIPCgdjbHVzdGVyGAEgASgJEjEKB3NlcnZpY2UYAiABKAsyIC5sZWF0LmRpc3RyaWJ1dG9yLnYxLlBsYW5TZXJ2aWNlEi8KC2V4cGlyZV90aW1lGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCIlChVHZXRTZXJ2aWNlUGxhblJlcXVlc3QSDAoEbmFtZRgBIAEoCSLkAQoWR2V0U2VydmljZVBsYW5SZXNwb25zZRIPCgdjbHVzdGVyGAEgASgJEjEKB3NlcnZpY2UYAiABKAsyIC5sZWF0LmRpc3RyaWJ1dG9yLnYxLlBsYW5TZXJ2aWNlEikKBWZhY3RzGAMgASgLMhoubGVhdC50eXBlLnYxLkNsdXN0ZXJGYWN0cxIaChJrdWJlcm5ldGVzX3ZlcnNpb24YBCABKAkSLAoGY29uZmlnGAUgASgLMhwubGVhdC5mbGVldC52MS5TZXJ2aWNlQ29uZmlnEhEKCWluc3RhbGxlZBgGIAEoCCI/ChxEb3dubG9hZFNlcnZpY2VCdW5kbGVSZXF1ZXN0Eg8KB3NlcnZpY2UYASABKAkSDgoGZGlnZXN0GAIgASgJIi4KHURvd25sb2FkU2VydmljZUJ1bmRsZVJlc3BvbnNlEg0KBWNodW5rGAEgASgMIkkKFExpc3RSZXZpc2lvbnNSZXF1ZXN0Eg8KB3NlcnZpY2UYASABKAkSIAoEcGFnZRgCIAEoCzISLmxlYXQudHlwZS52MS5QYWdlIlwKFUxpc3RSZXZpc2lvbnNSZXNwb25zZRIqCglyZXZpc2lvbnMYASADKAsyFy5sZWF0LmZsZWV0LnYxLlJldmlzaW9uEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSIpChZDcmVhdGVKb2luVG9rZW5SZXF1ZXN0Eg8KB2NsdXN0ZXIYASABKAkicAoXQ3JlYXRlSm9pblRva2VuUmVzcG9uc2USEgoKam9pbl90b2tlbhgBIAEoCRIvCgtleHBpcmVfdGltZRgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIaHViX2tleXMYAyADKAkiJwoUUmV2b2tlQ2x1c3RlclJlcXVlc3QSDwoHY2x1c3RlchgBIAEoCSIXChVSZXZva2VDbHVzdGVyUmVzcG9uc2UiKAoVUmVsZWFzZUNsdXN0ZXJSZXF1ZXN0Eg8KB2NsdXN0ZXIYASABKAkiGAoWUmVsZWFzZUNsdXN0ZXJSZXNwb25zZSIsChhDcmVhdGVBY2Nlc3NUb2tlblJlcXVlc3QSEAoIYXVkaWVuY2UYASABKAkiYgoZQ3JlYXRlQWNjZXNzVG9rZW5SZXNwb25zZRIUCgxhY2Nlc3NfdG9rZW4YASABKAkSLwoLZXhwaXJlX3RpbWUYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wMssXCgxGbGVldFNlcnZpY2USZgoNR2V0U2VydmVySW5mbxIjLmxlYXQuZmxlZXQudjEuR2V0U2VydmVySW5mb1JlcXVlc3QaJC5sZWF0LmZsZWV0LnYxLkdldFNlcnZlckluZm9SZXNwb25zZSIKkAIBop8ZAwoBAhJaCgVBcHBseRIbLmxlYXQuZmxlZXQudjEuQXBwbHlSZXF1ZXN0GhwubGVhdC5mbGVldC52MS5BcHBseVJlc3BvbnNlIhaQAgKinxkPCgECEgoKBWFwcGx5EgEqElQKA0dldBIZLmxlYXQuZmxlZXQudjEuR2V0UmVxdWVzdBoaLmxlYXQuZmxlZXQudjEuR2V0UmVzcG9uc2UiFpACAaKfGQ8KAQISCAoDZ2V0EgEqGAESWAoETGlzdBIaLmxlYXQuZmxlZXQudjEuTGlzdFJlcXVlc3QaGy5sZWF0LmZsZWV0LnYxLkxpc3RSZXNwb25zZSIXkAIBop8ZEAoBAhIJCgRsaXN0EgEqGAESWwoGRGVsZXRlEhwubGVhdC5mbGVldC52MS5EZWxldGVSZXF1ZXN0Gh0ubGVhdC5mbGVldC52MS5EZWxldGVSZXNwb25zZSIUop8ZEAoBAhILCgZkZWxldGUSASoSXAoFV2F0Y2gSGy5sZWF0LmZsZWV0LnYxLldhdGNoUmVxdWVzdBocLmxlYXQuZmxlZXQudjEuV2F0Y2hSZXNwb25zZSIWkAIBop8ZDwoBAhIKCgV3YXRjaBIBKjABEm8KC1N5bmNTZXJ2aWNlEiEubGVhdC5mbGVldC52MS5TeW5jU2VydmljZVJlcXVlc3QaIi5sZWF0LmZsZWV0LnYxLlN5bmNTZXJ2aWNlUmVzcG9uc2UiGaKfGRUKAQISEAoEc3luYxIIc2VydmljZXMSfAoOU3luY1JlcG9zaXRvcnkSJC5sZWF0LmZsZWV0LnYxLlN5bmNSZXBvc2l0b3J5UmVxdWVzdBolLmxlYXQuZmxlZXQudjEuU3luY1JlcG9zaXRvcnlSZXNwb25zZSIdop8ZGQoBAhIUCgRzeW5jEgxyZXBvc2l0b3JpZXMSkwEKFUxpc3RXZWJob29rRGVsaXZlcmllcxIrLmxlYXQuZmxlZXQudjEuTGlzdFdlYmhvb2tEZWxpdmVyaWVzUmVxdWVzdBosLmxlYXQuZmxlZXQudjEuTGlzdFdlYmhvb2tEZWxpdmVyaWVzUmVzcG9uc2UiH5ACAaKfGRgKAQISEwoDZ2V0EgxyZXBvc2l0b3JpZXMSewoOUHJldmlld1NlcnZpY2USJC5sZWF0LmZsZWV0LnYxLlByZXZpZXdTZXJ2aWNlUmVxdWVzdBolLmxlYXQuZmxlZXQudjEuUHJldmlld1NlcnZpY2VSZXNwb25zZSIcop8ZGAoBAhITCgdwcmV2aWV3EghzZXJ2aWNlcxJ/Cg5HZXRTZXJ2aWNlUGxhbhIkLmxlYXQuZmxlZXQudjEuR2V0U2VydmljZVBsYW5SZXF1ZXN0GiUubGVhdC5mbGVldC52MS5HZXRTZXJ2aWNlUGxhblJlc3BvbnNlIiCQAgGinxkZCgECEhQKA2dldBINc2VydmljZXMvcGxhbhKZAQoVRG93bmxvYWRTZXJ2aWNlQnVuZGxlEisubGVhdC5mbGVldC52MS5Eb3dubG9hZFNlcnZpY2VCdW5kbGVSZXF1ZXN0GiwubGVhdC5mbGVldC52MS5Eb3dubG9hZFNlcnZpY2VCdW5kbGVSZXNwb25zZSIjkAIBop8ZHAoBAhIXCgNnZXQSEHNlcnZpY2VzL2J1bmRsZXMwARJ5Cg1MaXN0UmV2aXNpb25zEiMubGVhdC5mbGVldC52MS5MaXN0UmV2aXNpb25zUmVxdWVzdBokLmxlYXQuZmxlZXQudjEuTGlzdFJldmlzaW9uc1Jlc3BvbnNlIh2QAgGinxkWCgECEhEKBGxpc3QSCXJldmlzaW9ucxJ/Cg9DcmVhdGVKb2luVG9rZW4SJS5sZWF0LmZsZWV0LnYxLkNyZWF0ZUpvaW5Ub2tlblJlcXVlc3QaJi5sZWF0LmZsZWV0LnYxLkNyZWF0ZUpvaW5Ub2tlblJlc3BvbnNlIh2inxkZCgECEhQKBmNyZWF0ZRIKam9pbnRva2VucxJ3Cg1SZXZva2VDbHVzdGVyEiMubGVhdC5mbGVldC52MS5SZXZva2VDbHVzdGVyUmVxdWVzdBokLmxlYXQuZmxlZXQudjEuUmV2b2tlQ2x1c3RlclJlc3BvbnNlIhuinxkXCgECEhIKBnJldm9rZRIIY2x1c3RlcnMSewoOUmVsZWFzZUNsdXN0ZXISJC5sZWF0LmZsZWV0LnYxLlJlbGVhc2VDbHVzdGVyUmVxdWVzdBolLmxlYXQuZmxlZXQudjEuUmVsZWFzZUNsdXN0ZXJSZXNwb25zZSIcop8ZGAoBAhITCgdyZWxlYXNlEghjbHVzdGVycxJvChFDcmVhdGVBY2Nlc3NUb2tlbhInLmxlYXQuZmxlZXQudjEuQ3JlYXRlQWNjZXNzVG9rZW5SZXF1ZXN0GigubGVhdC5mbGVldC52MS5DcmVhdGVBY2Nlc3NUb2tlblJlc3BvbnNlIgeinxkDCgECEnEKC0NyZWF0ZVRva2VuEiEubGVhdC5mbGVldC52MS5DcmVhdGVUb2tlblJlcXVlc3QaIi5sZWF0LmZsZWV0LnYxLkNyZWF0ZVRva2VuUmVzcG9uc2UiG6KfGRcKAQISEAoGY3JlYXRlEgZ0b2tlbnMYARJvCgpMaXN0VG9rZW5zEiAubGVhdC5mbGVldC52MS5MaXN0VG9rZW5zUmVxdWVzdBohLmxlYXQuZmxlZXQudjEuTGlzdFRva2Vuc1Jlc3BvbnNlIhyQAgGinxkVCgECEg4KBGxpc3QSBnRva2VucxgBEnEKC0RlbGV0ZVRva2VuEiEubGVhdC5mbGVldC52MS5EZWxldGVUb2tlblJlcXVlc3QaIi5sZWF0LmZsZWV0LnYxLkRlbGV0ZVRva2VuUmVzcG9uc2UiG6KfGRcKAQISEAoGZGVsZXRlEgZ0b2tlbnMYARKTAQoUUmVmcmVzaENvbmZpZ0JhY2tlbmQSKi5sZWF0LmZsZWV0LnYxLlJlZnJlc2hDb25maWdCYWNrZW5kUmVxdWVzdBorLmxlYXQuZmxlZXQudjEuUmVmcmVzaENvbmZpZ0JhY2tlbmRSZXNwb25zZSIiop8ZHgoBAhIZCgdyZWZyZXNoEg5jb25maWdiYWNrZW5kcxKMAQoURXhwbGFpblNlcnZpY2VDb25maWcSKi5sZWF0LmZsZWV0LnYxLkV4cGxhaW5TZXJ2aWNlQ29uZmlnUmVxdWVzdBorLmxlYXQuZmxlZXQudjEuRXhwbGFpblNlcnZpY2VDb25maWdSZXNwb25zZSIbkAIBop8ZFAoBAhIPCgNnZXQSCHNlcnZpY2VzEnsKDFJldmlld0FjY2VzcxIiLmxlYXQuZmxlZXQudjEuUmV2aWV3QWNjZXNzUmVxdWVzdBojLmxlYXQuZmxlZXQudjEuUmV2aWV3QWNjZXNzUmVzcG9uc2UiIpACAaKfGRsKAQISFAoLaW1wZXJzb25hdGUSBXVzZXJzGAEShQEKEExpc3RBdWRpdFJlY29yZHMSJi5sZWF0LmZsZWV0LnYxLkxpc3RBdWRpdFJlY29yZHNSZXF1ZXN0GicubGVhdC5mbGVldC52MS5MaXN0QXVkaXRSZWNvcmRzUmVzcG9uc2UiIJACAaKfGRkKAQISFAoEbGlzdBIMYXVkaXRyZWNvcmRzEogBChFMaXN0QWNjZXNzSG9sZGVycxInLmxlYXQuZmxlZXQudjEuTGlzdEFjY2Vzc0hvbGRlcnNSZXF1ZXN0GigubGVhdC5mbGVldC52MS5MaXN0QWNjZXNzSG9sZGVyc1Jlc3BvbnNlIiCQAgGinxkZCgECEhQKBGxpc3QSDGF1ZGl0cmVjb3Jkc2IGcHJvdG8z", [file_google_protobuf_timestamp, file_leat_distributor_v1_plan, file_leat_fleet_v1_audit, file_leat_fleet_v1_config_backend, file_leat_fleet_v1_document, file_leat_fleet_v1_people, file_leat_fleet_v1_resources, file_leat_gitcache_v1_repository, file_leat_options_v1_access, file_leat_type_v1_metadata, file_leat_type_v1_render, file_leat_type_v1_source, file_leat_type_v1_state]);
 
 /**
  * GetServerInfoRequest is empty.
@@ -96,6 +98,15 @@ export type GetServerInfoResponse = Message<"leat.fleet.v1.GetServerInfoResponse
    * @generated from field: string ui_url = 5;
    */
   uiUrl: string;
+
+  /**
+   * The address below which webhooks of Git hosts reach the hub, such as https://leat.example.com/webhooks. A repository's
+   * own is it with /PROVIDER/REPOSITORY, where a repository of another project than default is PROJECT.NAME. Empty: the
+   * hub does not know it.
+   *
+   * @generated from field: string webhook_url = 6;
+   */
+  webhookUrl: string;
 };
 
 /**
@@ -208,6 +219,49 @@ export const SyncRepositoryResponseSchema: GenMessage<SyncRepositoryResponse> = 
   messageDesc(file_leat_fleet_v1_fleet, 5);
 
 /**
+ * ListWebhookDeliveriesRequest names the repository.
+ *
+ * @generated from message leat.fleet.v1.ListWebhookDeliveriesRequest
+ */
+export type ListWebhookDeliveriesRequest = Message<"leat.fleet.v1.ListWebhookDeliveriesRequest"> & {
+  /**
+   * Its name. Required.
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+};
+
+/**
+ * Describes the message leat.fleet.v1.ListWebhookDeliveriesRequest.
+ * Use `create(ListWebhookDeliveriesRequestSchema)` to create a new message.
+ */
+export const ListWebhookDeliveriesRequestSchema: GenMessage<ListWebhookDeliveriesRequest> = /*@__PURE__*/
+  messageDesc(file_leat_fleet_v1_fleet, 6);
+
+/**
+ * ListWebhookDeliveriesResponse lists deliveries.
+ *
+ * @generated from message leat.fleet.v1.ListWebhookDeliveriesResponse
+ */
+export type ListWebhookDeliveriesResponse = Message<"leat.fleet.v1.ListWebhookDeliveriesResponse"> & {
+  /**
+   * The newest first: at most 10 that made the hub fetch, and 10 others. They are kept for 30 days. Refused ones are
+   * among them if their address names the repository.
+   *
+   * @generated from field: repeated leat.gitcache.v1.WebhookDelivery deliveries = 1;
+   */
+  deliveries: WebhookDelivery[];
+};
+
+/**
+ * Describes the message leat.fleet.v1.ListWebhookDeliveriesResponse.
+ * Use `create(ListWebhookDeliveriesResponseSchema)` to create a new message.
+ */
+export const ListWebhookDeliveriesResponseSchema: GenMessage<ListWebhookDeliveriesResponse> = /*@__PURE__*/
+  messageDesc(file_leat_fleet_v1_fleet, 7);
+
+/**
  * PreviewServiceRequest names the service and the ref.
  *
  * @generated from message leat.fleet.v1.PreviewServiceRequest
@@ -241,7 +295,7 @@ export type PreviewServiceRequest = Message<"leat.fleet.v1.PreviewServiceRequest
  * Use `create(PreviewServiceRequestSchema)` to create a new message.
  */
 export const PreviewServiceRequestSchema: GenMessage<PreviewServiceRequest> = /*@__PURE__*/
-  messageDesc(file_leat_fleet_v1_fleet, 6);
+  messageDesc(file_leat_fleet_v1_fleet, 8);
 
 /**
  * PreviewServiceResponse is the entry that the plan would hold.
@@ -276,7 +330,7 @@ export type PreviewServiceResponse = Message<"leat.fleet.v1.PreviewServiceRespon
  * Use `create(PreviewServiceResponseSchema)` to create a new message.
  */
 export const PreviewServiceResponseSchema: GenMessage<PreviewServiceResponse> = /*@__PURE__*/
-  messageDesc(file_leat_fleet_v1_fleet, 7);
+  messageDesc(file_leat_fleet_v1_fleet, 9);
 
 /**
  * GetServicePlanRequest names the service.
@@ -297,7 +351,7 @@ export type GetServicePlanRequest = Message<"leat.fleet.v1.GetServicePlanRequest
  * Use `create(GetServicePlanRequestSchema)` to create a new message.
  */
 export const GetServicePlanRequestSchema: GenMessage<GetServicePlanRequest> = /*@__PURE__*/
-  messageDesc(file_leat_fleet_v1_fleet, 8);
+  messageDesc(file_leat_fleet_v1_fleet, 10);
 
 /**
  * GetServicePlanResponse holds everything that the hub delivers for a service, except its secrets.
@@ -354,7 +408,7 @@ export type GetServicePlanResponse = Message<"leat.fleet.v1.GetServicePlanRespon
  * Use `create(GetServicePlanResponseSchema)` to create a new message.
  */
 export const GetServicePlanResponseSchema: GenMessage<GetServicePlanResponse> = /*@__PURE__*/
-  messageDesc(file_leat_fleet_v1_fleet, 9);
+  messageDesc(file_leat_fleet_v1_fleet, 11);
 
 /**
  * DownloadServiceBundleRequest names the bundle.
@@ -382,7 +436,7 @@ export type DownloadServiceBundleRequest = Message<"leat.fleet.v1.DownloadServic
  * Use `create(DownloadServiceBundleRequestSchema)` to create a new message.
  */
 export const DownloadServiceBundleRequestSchema: GenMessage<DownloadServiceBundleRequest> = /*@__PURE__*/
-  messageDesc(file_leat_fleet_v1_fleet, 10);
+  messageDesc(file_leat_fleet_v1_fleet, 12);
 
 /**
  * DownloadServiceBundleResponse is a part of the bundle. The receiver compares the digest of the
@@ -404,7 +458,7 @@ export type DownloadServiceBundleResponse = Message<"leat.fleet.v1.DownloadServi
  * Use `create(DownloadServiceBundleResponseSchema)` to create a new message.
  */
 export const DownloadServiceBundleResponseSchema: GenMessage<DownloadServiceBundleResponse> = /*@__PURE__*/
-  messageDesc(file_leat_fleet_v1_fleet, 11);
+  messageDesc(file_leat_fleet_v1_fleet, 13);
 
 /**
  * ListRevisionsRequest names the service.
@@ -432,7 +486,7 @@ export type ListRevisionsRequest = Message<"leat.fleet.v1.ListRevisionsRequest">
  * Use `create(ListRevisionsRequestSchema)` to create a new message.
  */
 export const ListRevisionsRequestSchema: GenMessage<ListRevisionsRequest> = /*@__PURE__*/
-  messageDesc(file_leat_fleet_v1_fleet, 12);
+  messageDesc(file_leat_fleet_v1_fleet, 14);
 
 /**
  * ListRevisionsResponse is one page.
@@ -460,7 +514,7 @@ export type ListRevisionsResponse = Message<"leat.fleet.v1.ListRevisionsResponse
  * Use `create(ListRevisionsResponseSchema)` to create a new message.
  */
 export const ListRevisionsResponseSchema: GenMessage<ListRevisionsResponse> = /*@__PURE__*/
-  messageDesc(file_leat_fleet_v1_fleet, 13);
+  messageDesc(file_leat_fleet_v1_fleet, 15);
 
 /**
  * CreateJoinTokenRequest names the cluster.
@@ -481,7 +535,7 @@ export type CreateJoinTokenRequest = Message<"leat.fleet.v1.CreateJoinTokenReque
  * Use `create(CreateJoinTokenRequestSchema)` to create a new message.
  */
 export const CreateJoinTokenRequestSchema: GenMessage<CreateJoinTokenRequest> = /*@__PURE__*/
-  messageDesc(file_leat_fleet_v1_fleet, 14);
+  messageDesc(file_leat_fleet_v1_fleet, 16);
 
 /**
  * CreateJoinTokenResponse carries the token, which is returned only here.
@@ -517,7 +571,7 @@ export type CreateJoinTokenResponse = Message<"leat.fleet.v1.CreateJoinTokenResp
  * Use `create(CreateJoinTokenResponseSchema)` to create a new message.
  */
 export const CreateJoinTokenResponseSchema: GenMessage<CreateJoinTokenResponse> = /*@__PURE__*/
-  messageDesc(file_leat_fleet_v1_fleet, 15);
+  messageDesc(file_leat_fleet_v1_fleet, 17);
 
 /**
  * RevokeClusterRequest names the cluster.
@@ -538,7 +592,7 @@ export type RevokeClusterRequest = Message<"leat.fleet.v1.RevokeClusterRequest">
  * Use `create(RevokeClusterRequestSchema)` to create a new message.
  */
 export const RevokeClusterRequestSchema: GenMessage<RevokeClusterRequest> = /*@__PURE__*/
-  messageDesc(file_leat_fleet_v1_fleet, 16);
+  messageDesc(file_leat_fleet_v1_fleet, 18);
 
 /**
  * RevokeClusterResponse is empty.
@@ -553,7 +607,7 @@ export type RevokeClusterResponse = Message<"leat.fleet.v1.RevokeClusterResponse
  * Use `create(RevokeClusterResponseSchema)` to create a new message.
  */
 export const RevokeClusterResponseSchema: GenMessage<RevokeClusterResponse> = /*@__PURE__*/
-  messageDesc(file_leat_fleet_v1_fleet, 17);
+  messageDesc(file_leat_fleet_v1_fleet, 19);
 
 /**
  * ReleaseClusterRequest names the cluster.
@@ -574,7 +628,7 @@ export type ReleaseClusterRequest = Message<"leat.fleet.v1.ReleaseClusterRequest
  * Use `create(ReleaseClusterRequestSchema)` to create a new message.
  */
 export const ReleaseClusterRequestSchema: GenMessage<ReleaseClusterRequest> = /*@__PURE__*/
-  messageDesc(file_leat_fleet_v1_fleet, 18);
+  messageDesc(file_leat_fleet_v1_fleet, 20);
 
 /**
  * ReleaseClusterResponse is empty.
@@ -589,7 +643,7 @@ export type ReleaseClusterResponse = Message<"leat.fleet.v1.ReleaseClusterRespon
  * Use `create(ReleaseClusterResponseSchema)` to create a new message.
  */
 export const ReleaseClusterResponseSchema: GenMessage<ReleaseClusterResponse> = /*@__PURE__*/
-  messageDesc(file_leat_fleet_v1_fleet, 19);
+  messageDesc(file_leat_fleet_v1_fleet, 21);
 
 /**
  * CreateAccessTokenRequest names the receiver of the token. The caller is identified by its API
@@ -612,7 +666,7 @@ export type CreateAccessTokenRequest = Message<"leat.fleet.v1.CreateAccessTokenR
  * Use `create(CreateAccessTokenRequestSchema)` to create a new message.
  */
 export const CreateAccessTokenRequestSchema: GenMessage<CreateAccessTokenRequest> = /*@__PURE__*/
-  messageDesc(file_leat_fleet_v1_fleet, 20);
+  messageDesc(file_leat_fleet_v1_fleet, 22);
 
 /**
  * CreateAccessTokenResponse carries the access token.
@@ -640,7 +694,7 @@ export type CreateAccessTokenResponse = Message<"leat.fleet.v1.CreateAccessToken
  * Use `create(CreateAccessTokenResponseSchema)` to create a new message.
  */
 export const CreateAccessTokenResponseSchema: GenMessage<CreateAccessTokenResponse> = /*@__PURE__*/
-  messageDesc(file_leat_fleet_v1_fleet, 21);
+  messageDesc(file_leat_fleet_v1_fleet, 23);
 
 /**
  * FleetService edits and shows the catalog. Every call needs a person's token, and the permission
@@ -744,6 +798,16 @@ export const FleetService: GenService<{
     methodKind: "unary";
     input: typeof SyncRepositoryRequestSchema;
     output: typeof SyncRepositoryResponseSchema;
+  },
+  /**
+   * ListWebhookDeliveries returns the newest webhooks about a repository, and what became of each.
+   *
+   * @generated from rpc leat.fleet.v1.FleetService.ListWebhookDeliveries
+   */
+  listWebhookDeliveries: {
+    methodKind: "unary";
+    input: typeof ListWebhookDeliveriesRequestSchema;
+    output: typeof ListWebhookDeliveriesResponseSchema;
   },
   /**
    * PreviewService returns what a service would be at another ref of its repository. Its cluster's
