@@ -438,6 +438,7 @@ export function makeHub(change: Partial<Answers> = {}): { hub: Hub; answers: Ans
               yield* stream(signal, () => ({ document: documents[kind]?.() }));
             },
             syncService: () => ({ syncRequest: "1" }),
+            syncRepository: () => ({}),
             apply: ({ documents }) => ({ outcomes: documents.map((document) => ({ document })) }),
             reviewAccess: () => ({ reason: "no binding of ada covers berlin" }),
             listRevisions: () => ({

@@ -18,6 +18,16 @@ import { shellQuote } from "./refs.ts";
 export const stating = (reason: string): CallOptions =>
   reason.trim() === "" ? {} : { headers: { "Leat-Reason": encodeURIComponent(reason.trim()) } };
 
+/** Unsuccessful is thrown by an action that the hub has carried out, and whose result is a failure. */
+export class Unsuccessful extends Error {
+  readonly failure: Failure;
+
+  constructor(reason: string, message: string) {
+    super(message);
+    this.failure = { kind: "failed", reason, message, metadata: {} };
+  }
+}
+
 export interface Action {
   /** The id of the action that runs. */
   running: string | undefined;
@@ -41,7 +51,7 @@ export function useAction(): Action {
         say(await call());
         return true;
       } catch (thrown) {
-        setFailure(failureOf(thrown));
+        setFailure(thrown instanceof Unsuccessful ? thrown.failure : failureOf(thrown));
         return false;
       } finally {
         setRunning(undefined);

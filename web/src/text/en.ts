@@ -360,6 +360,12 @@ export const text = {
     services: "Services",
   },
   // A repository.
+  repository: {
+    fetchNow: "Fetch now",
+    fetched: (name: string) => `${name} is as its upstream.`,
+    notFetched: (message: string) => `It was not fetched: ${message}`,
+    suspended: "It is suspended: Leat does not fetch it.",
+  },
   repositoryType: { 0: "Git", 1: "Git", 2: "Helm", 3: "OCI" } as Record<number, string>,
   mirror: "Mirror",
   heldRefs: "Refs that are held back",

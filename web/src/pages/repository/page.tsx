@@ -20,6 +20,7 @@ import { ExternalLink } from "../../parts/link.tsx";
 import { Empty, ErrorState, Notice, Skeleton } from "../../parts/states.tsx";
 import { useTitle } from "../../shell/shell.tsx";
 import { text } from "../../text/en.ts";
+import { RepositoryActions, useRepositoryRights } from "./actions.tsx";
 import styles from "./page.module.css";
 
 const route = getRouteApi("/repositories/$");
@@ -48,13 +49,31 @@ export function RepositoryPage() {
       />
     );
   }
-  return <Shown name={ref} repository={repository} link={link} />;
+  return (
+    <Shown
+      name={ref}
+      repository={repository}
+      link={link}
+      // A fetch that finds nothing new is no change that the stream would tell of.
+      onFetched={() => store.replace(objectSource(hub.fleet, "Repository", ref))}
+    />
+  );
 }
 
 /** How many refs are shown that are held back. The hub names up to a thousand. */
 const mostHeld = 50;
 
-function Shown({ name, repository, link }: { name: string; repository: Repository; link: LinkState }) {
+function Shown({
+  name,
+  repository,
+  link,
+  onFetched,
+}: {
+  name: string;
+  repository: Repository;
+  link: LinkState;
+  onFetched: () => void;
+}) {
   const { spec, status, metadata } = repository;
   const search = route.useSearch();
   const navigate = useNavigate();
@@ -62,6 +81,7 @@ function Shown({ name, repository, link }: { name: string; repository: Repositor
   const problem = status?.problem;
   const held = status?.heldRefs ?? [];
   const quoted = shellQuote(name);
+  const refused = useRepositoryRights(name, repository);
   return (
     <Page>
       <ObjectHead
@@ -78,6 +98,14 @@ function Shown({ name, repository, link }: { name: string; repository: Repositor
               <ExternalLink href={spec?.url ?? ""} />
             </span>
           </>
+        }
+        actions={
+          <RepositoryActions
+            name={name}
+            isSuspended={spec?.suspended === true}
+            refused={refused}
+            onFetched={onFetched}
+          />
         }
         command={`leat get repository ${quoted} -o yaml`}
       />
