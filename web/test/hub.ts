@@ -9,6 +9,8 @@ import { AgentService } from "../src/gen/leat/agent/v1/agent_pb";
 import { Reason } from "../src/gen/leat/errors/v1/reason_pb";
 import { type Document, DocumentSchema } from "../src/gen/leat/fleet/v1/document_pb";
 import { FleetService } from "../src/gen/leat/fleet/v1/fleet_pb";
+import { FleetSourceService } from "../src/gen/leat/fleet/v1/fleet_source_pb";
+import { GlobalServiceService } from "../src/gen/leat/fleet/v1/global_service_pb";
 import {
   type FleetQuery,
   type FleetRow,
@@ -314,6 +316,10 @@ export interface Answers {
   changeLists: () => void;
   fleet: Partial<ServiceImpl<typeof FleetService>>;
   rollouts: Partial<ServiceImpl<typeof RolloutService>>;
+  globals: Partial<ServiceImpl<typeof GlobalServiceService>>;
+  sources: Partial<ServiceImpl<typeof FleetSourceService>>;
+  /** Returns the rows of a kind whose pages read documents, or undefined. */
+  objects: (kind: string) => FleetRow[] | undefined;
   /** What the person may do with the objects of a page. */
   can: string[];
   sessions: Partial<ServiceImpl<typeof SessionService>>;
@@ -341,6 +347,9 @@ export function makeHub(change: Partial<Answers> = {}): { hub: Hub; answers: Ans
     changeLists: () => {},
     fleet: {},
     rollouts: {},
+    globals: {},
+    sources: {},
+    objects: () => undefined,
     can: ["sync", "pause", "rollback", "confirm", "control", "approve"],
     sessions: {},
     around: {},
@@ -368,6 +377,12 @@ export function makeHub(change: Partial<Answers> = {}): { hub: Hub; answers: Ans
   }
   const windowOf = (query: FleetQuery) => {
     answers.queries.push(query);
+    const own = answers.objects(query.kind);
+    if (own) {
+      const name = /^name="(.*)"$/.exec(query.filter)?.[1];
+      const rows = own.filter((row) => (name ? row.name === name : !query.filter.includes("nothing")));
+      return { rows: rows.slice(query.offset, query.offset + (query.size || 100)), total: rows.length, groups: [] };
+    }
     const row = rowsOf[query.kind] ?? serviceRow;
     const all = answers.sizes[query.kind] ?? 0;
     const phases = /phase=([A-Z_,]+)/.exec(query.filter)?.[1]?.split(",");
@@ -404,7 +419,7 @@ export function makeHub(change: Partial<Answers> = {}): { hub: Hub; answers: Ans
               await answers.before("queryFleet");
               // A page asks for the rights on its own object by its name.
               const name = /^name="(.*)"$/.exec(query?.filter ?? "")?.[1];
-              if (name) {
+              if (name && !answers.objects(query?.kind ?? "")) {
                 const ref = query?.cluster ? `${name}@${query.cluster}` : name;
                 return { total: 1, rows: [{ ref, name, can: answers.can }] };
               }
@@ -467,6 +482,8 @@ export function makeHub(change: Partial<Answers> = {}): { hub: Hub; answers: Ans
             releaseService: () => ({}),
             ...answers.rollouts,
           });
+          service(GlobalServiceService, answers.globals);
+          service(FleetSourceService, answers.sources);
           service(AgentService, answers.agent);
           service(SessionService, {
             createAccessToken: () => ({ ...token(), session: { id: "s1", person: "ada", groups: ["leat:admins"] } }),

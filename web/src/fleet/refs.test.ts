@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import { expect, test } from "vitest";
-import { repositoryAt, shellQuote, shortCommit, splitCommit, splitService, versionAt } from "./refs.ts";
+import { refIn, repositoryAt, shellQuote, shortCommit, splitCommit, splitService, versionAt } from "./refs.ts";
 
 test.each([
   ["web@berlin", "web", "berlin"],
@@ -21,6 +21,16 @@ test.each([
   ["", "''"],
 ])("%s is %s in a shell", (text, quoted) => {
   expect(shellQuote(text)).toBe(quoted);
+});
+
+test.each([
+  ["default", "web@berlin", "web@berlin"],
+  ["shop", "web@berlin", "shop/web@berlin"],
+  ["shop", "web@edge/berlin", "shop/web@edge/berlin"],
+  ["shop", "default/web@berlin", "web@berlin"],
+  ["shop", "edge/kiosk", "edge/kiosk"],
+])("in %s, %s is %s", (project, name, ref) => {
+  expect(refIn(project, name)).toBe(ref);
 });
 
 test("a commit is eight digits, and a digest is without its algorithm", () => {

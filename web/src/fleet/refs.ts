@@ -61,6 +61,17 @@ export const versionAt = (row: SourcesInShort, index: number): string | undefine
 export const pathOf = (project: string, name: string): string =>
   project === "" || project === "default" ? name : `${project}.${name}`;
 
+/**
+ * Returns the ref of a name that the hub writes as the members of a project do: NAME is of the project then, and not of
+ * the project default. A service's cluster is named from the service's own project in both.
+ */
+export function refIn(project: string, name: string): string {
+  const at = name.indexOf("@");
+  const object = at < 0 ? name : name.slice(0, at);
+  const own = object.includes("/") || project === "default" || project === "" ? object : `${project}/${object}`;
+  return own.replace(/^default\//, "") + (at < 0 ? "" : name.slice(at));
+}
+
 /** Returns a commit in short, as people write it. */
 export const shortCommit = (commit: string): string => commit.replace(/^sha256:/, "").slice(0, 8);
 

@@ -4,6 +4,8 @@
 import { type Client, Code, ConnectError, createClient, type Interceptor, type Transport } from "@connectrpc/connect";
 import { createContext, use } from "react";
 import { FleetService } from "../gen/leat/fleet/v1/fleet_pb";
+import { FleetSourceService } from "../gen/leat/fleet/v1/fleet_source_pb";
+import { GlobalServiceService } from "../gen/leat/fleet/v1/global_service_pb";
 import { QueryService } from "../gen/leat/fleet/v1/query_pb";
 import { RolloutService } from "../gen/leat/fleet/v1/rollout_pb";
 import { SessionService } from "../gen/leat/fleet/v1/session_pb";
@@ -17,6 +19,8 @@ export interface Hub {
   fleet: Client<typeof FleetService>;
   query: Client<typeof QueryService>;
   rollouts: Client<typeof RolloutService>;
+  globals: Client<typeof GlobalServiceService>;
+  sources: Client<typeof FleetSourceService>;
   /** Is called without a token, to sign in and out. */
   sessions: Client<typeof SessionService>;
   /** The same service, called by the person who is signed in. */
@@ -86,6 +90,8 @@ export function createHub(
     fleet: createClient(FleetService, transport),
     query: createClient(QueryService, transport),
     rollouts: createClient(RolloutService, transport),
+    globals: createClient(GlobalServiceService, transport),
+    sources: createClient(FleetSourceService, transport),
     sessions,
     signIns: createClient(SessionService, transport),
     clusters: {

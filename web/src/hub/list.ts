@@ -47,18 +47,26 @@ export function windowFor(first: number, last: number, present: Range | undefine
   return { offset, size };
 }
 
-/** Returns the source of a window: the window by a call, which is compressed, and then its changes by a stream. */
-export function listSource(client: Client<typeof QueryService>, query: Query, range: Range): Source<Window> {
+/**
+ * Returns the source of a window: the window by a call, which is compressed, and then its changes by a stream. With
+ * documents, each row carries its object, which costs the hub and the page several times as much.
+ */
+export function listSource(
+  client: Client<typeof QueryService>,
+  query: Query,
+  range: Range,
+  documents = false,
+): Source<Window> {
   const message = { ...query, ...range };
   return {
     async load(signal) {
-      const { rows, total, groups } = await client.queryFleet({ query: message }, { signal });
+      const { rows, total, groups } = await client.queryFleet({ query: message, documents }, { signal });
       return { offset: range.offset, rows, total, groups };
     },
     async *follow(from, signal) {
       let window = from;
       let known = new Map(from.rows.map((row) => [row.ref, row]));
-      for await (const change of client.watchQuery({ query: message }, { signal })) {
+      for await (const change of client.watchQuery({ query: message, documents }, { signal })) {
         for (const row of change.rows) known.set(row.ref, row);
         const refs = change.hasWindow ? change.window : window.rows.map((row) => row.ref);
         const isChanged = change.rows.length > 0 || change.hasWindow || change.hasCounts;

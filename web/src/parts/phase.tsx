@@ -52,6 +52,16 @@ export function Phase({ phase, isOld = false }: { phase: string; isOld?: boolean
   );
 }
 
+/** LiveState is a state that is no phase. As a phase, it is grey while the hub cannot confirm it. */
+export function LiveState({ tone, icon, children }: { tone: Tone; icon: IconName; children: string }) {
+  const isStale = use(Stale);
+  return (
+    <State tone={isStale ? "idle" : tone} icon={icon}>
+      {isStale ? text.wasPhase(children) : children}
+    </State>
+  );
+}
+
 export function State({ tone, icon, children }: { tone: Tone; icon: IconName; children: string }) {
   return (
     <span className={classes(styles.state, styles[tone])}>

@@ -6,6 +6,8 @@
 const numbers = new Intl.NumberFormat("en");
 const plurals = new Intl.PluralRules("en");
 const lists = new Intl.ListFormat("en", { type: "conjunction" });
+const anyOf = new Intl.ListFormat("en", { type: "disjunction" });
+const dates = new Intl.DateTimeFormat("en", { dateStyle: "medium", timeStyle: "short", hourCycle: "h23" });
 const times = new Intl.DateTimeFormat("en", { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 
 /** Returns a number of bytes in the largest unit of which there is one, with three digits. */
@@ -115,6 +117,8 @@ export const text = {
     return count(n, one, many);
   },
   list: (parts: string[]) => lists.format(parts),
+  /** The hub begins its messages in lower case, as parts of sentences. */
+  sentence: (message: string) => message.charAt(0).toUpperCase() + message.slice(1),
   time: (at: number) => times.format(at),
   titleOf: (page: string) => (page === "" ? "Leat" : `${page} · Leat`),
 
@@ -249,6 +253,137 @@ export const text = {
   allWellBody: (services: number, clusters: number) =>
     `${count(services, "service", "services")} in ${count(clusters, "cluster", "clusters")}. A problem appears here by itself, grouped with others that have the same cause.`,
   sameAs: "Same as",
+
+  // Lists of objects that the page sorts.
+  cut: (shown: number, total: number) =>
+    `The first ${number(shown)} of ${number(total)} by name are shown. A filter finds the others.`,
+
+  // Rollouts.
+  rollout: {
+    title: "Rollouts",
+    none: "No rollout policy yet",
+    noneBody: "A rollout policy brings new content to services in waves, and stops when they fail.",
+    numbered: (n: bigint) => `Rollout ${n}`,
+    states: {
+      running: "Running",
+      paused: "Paused",
+      halted: "Halted",
+      rollingBack: "Going back",
+      completed: "Completed",
+      rolledBack: "Went back",
+      aborted: "Aborted",
+      replaced: "Replaced",
+    } as Record<string, string>,
+    waitsOnPerson: "Waits for a person",
+    noneYet: "No rollout yet",
+    column: { progress: "Progress", held: "What holds it", wave: "Wave" },
+    progress: (arrived: number, total: number) => `${number(arrived)} of ${number(total)}`,
+    failed: (n: number) => `${number(n)} failed`,
+    noneYetBody: "The first one begins when a service that the policy covers changes.",
+    change: "What it brings",
+    changes: "Changes",
+    from: "From",
+    to: "To",
+    fromNote: (n: bigint) => `From is what rollout ${n} brought, the last one that completed.`,
+    editedBy: "Edited by",
+    older: (n: bigint) => `This is an earlier rollout. The latest is ${n}.`,
+    toLatest: "To the latest rollout",
+    until: (at: number) => `It continues by itself at ${dates.format(at)}.`,
+    nothingHolds: "Nothing holds it. Members get the change as the policy allows.",
+    began: "Began",
+    ended: "Ended",
+    unavailable: "Unavailable members",
+    unavailableOf: (n: number, most: number) => `${number(n)}, of at most ${number(most)}`,
+    waves: "Waves",
+    waveNames: { rest: "rest: all that no wave takes", late: "late: what joined later" } as Record<string, string>,
+    wavePassed: "Passed",
+    waveSkipped: "Skipped",
+    waveNow: "Under way",
+    waveLater: "To come",
+    waveEmpty: "No member",
+    soaksSince: "All are healthy, since",
+    approvedBy: (people: string[]) => `Approved by ${lists.format(people)}`,
+    gateSoak: (time: string) => `${time} in which all are healthy`,
+    gateApproval: (n: number, groups: string[]) =>
+      `${count(n, "approval", "approvals")}${groups.length > 0 ? ` from ${anyOf.format(groups)}` : ""}`,
+    gate: (parts: string[]) => `Before the next wave: ${lists.format(parts)}`,
+    stages: {
+      failed: "Failed",
+      goingBack: "Going back",
+      back: "Went back",
+      admitted: "On its way",
+      waiting: "Waiting",
+      arrived: "Has it",
+      unchanged: "Not concerned",
+    } as Record<string, string>,
+    members: "Members",
+    membersCut: (shown: number, command: string) =>
+      `The first ${number(shown)} in the order of the waves, and the failed ones among them first. ${command} has all.`,
+    noMembers: "No member that you may see.",
+    service: "Service",
+    stage: "Stage",
+    history: "Rollouts of this policy",
+    policy: "Policy",
+    covers: "Covers",
+    coversOf: (services: number, taken: number) =>
+      services === taken
+        ? count(services, "service", "services")
+        : `${count(services, "service", "services")}, ${number(taken)} of them taken over yet`,
+    maxUnavailable: "At most unavailable",
+    budget: "May fail",
+    budgetOf: (n: number, of: string) => `${number(n)} of the ${of}`,
+    onHalt: "When more fail",
+    onHaltOf: { rollback: "All go back", pause: "It halts, for a person to look" } as Record<string, string>,
+    onNewer: "Newer commits",
+    onNewerOf: { queue: "They wait until it has ended", replace: "They end it" } as Record<string, string>,
+    windows: "Windows and freezes",
+    windowsOf: (windows: number, freezes: number) =>
+      lists.format([
+        ...(windows > 0 ? [count(windows, "window", "windows")] : []),
+        ...(freezes > 0 ? [count(freezes, "freeze", "freezes")] : []),
+      ]),
+    approve: "Approve",
+    approveTitle: (wave: string) => `Approve what comes after wave ${wave}`,
+    approveBody: (wave: string) =>
+      `The next wave begins once all members of ${wave} are healthy for as long as the policy says.`,
+    approved: "Approved.",
+    approvedAlready: "You have approved this wave already.",
+    byGroups: (wave: string, groups: string[]) =>
+      `Wave ${wave} is approved by members of ${anyOf.format(groups)} alone.`,
+    byAuthor: "You have edited what this rollout brings, so another person has to approve it.",
+    pauseTitle: (n: bigint) => `Pause rollout ${n}`,
+    pauseBody: "No further member gets the change. Those on their way continue.",
+    paused: "Paused.",
+    resumeTitle: (n: bigint) => `Resume rollout ${n}`,
+    resumeBody: "Members get the change again, as the policy allows.",
+    resumed: "Resumed.",
+    skip: "Skip wave",
+    skipTitle: (wave: string) => `Skip wave ${wave}`,
+    skipBody: (open: number) =>
+      `The rollout no longer waits for ${count(open, "member", "members")} of the wave, nor for its soak. A skip replaces no approval.`,
+    skipped: "Skipped.",
+    skipNeedsApproval: (wave: string, missing: number) =>
+      `Wave ${wave} needs ${count(missing, "more approval", "more approvals")}, which a skip does not replace.`,
+    retry: "Try again",
+    retryTitle: (n: bigint) => `Try rollout ${n} again`,
+    retryBody: "Members that failed get their time again, and the rollout continues where it stopped.",
+    retryEndedBody: "The change that this rollout did not bring to all is tried again, as a new rollout.",
+    retried: "It is tried again.",
+    rollback: "Roll back",
+    rollbackTitle: (n: bigint) => `Roll back rollout ${n}`,
+    rollbackBody: (n: number) =>
+      `${count(n, "member has", "members have")} the change and are healthy. They and all that are on their way get back what they had before, the latest first. The change is not tried again until somebody asks for it.`,
+    rolledBack: "It goes back.",
+    abort: "Abort",
+    abortTitle: (n: bigint) => `Abort rollout ${n}`,
+    abortBody: (arrived: number, open: number) =>
+      `The rollout ends. ${count(arrived, "member keeps", "members keep")} the change, and ${number(open)} stay without it, so the services of the policy differ. The change is not tried again until somebody asks for it.`,
+    aborted: "Aborted.",
+    moved: (n: bigint) =>
+      `Rollout ${n} has begun in the meantime, and this would have been about it. Look at it first.`,
+    ofService: "Rollout",
+    heldBy: (policy: string) => `Held by ${policy} until its rollout admits the service`,
+  },
 
   // Lists.
   filterLabel: (kind: string) => `Filter ${(kinds[kind] ?? ["", kind])[1]}`,
@@ -572,6 +707,17 @@ export const text = {
   } as Record<number, string>,
   outcome: { 0: "In progress", 1: "Healthy", 2: "Failed", 3: "Superseded" } as Record<number, string>,
   size,
+  /** A span of a spec, in the units that people write. */
+  span: (seconds: number) =>
+    [
+      [Math.floor(seconds / 86400), "d"],
+      [Math.floor((seconds % 86400) / 3600), "h"],
+      [Math.floor((seconds % 3600) / 60), "min"],
+      [Math.round(seconds % 60), "s"],
+    ]
+      .filter(([n]) => n !== 0)
+      .map(([n, unit]) => `${n} ${unit}`)
+      .join(" ") || "0 s",
   seconds: (n: number) => `${number(n < 10 ? Math.round(n * 10) / 10 : Math.round(n))} s`,
 
   // What a cluster, and not the hub, answers.
