@@ -7,7 +7,7 @@ import type { Link as LinkState } from "../hub/live.ts";
 import { Age } from "../parts/age.tsx";
 import { Command } from "../parts/command.tsx";
 import { Icon } from "../parts/icon.tsx";
-import { Phase, toneOf } from "../parts/phase.tsx";
+import { Phase, type Tone, toneOf } from "../parts/phase.tsx";
 import { Notice } from "../parts/states.tsx";
 import { text } from "../text/en.ts";
 import styles from "./head.module.css";
@@ -17,6 +17,7 @@ export function ObjectHead({
   kind,
   name,
   phase,
+  state,
   since,
   isOld = false,
   link,
@@ -25,9 +26,14 @@ export function ObjectHead({
   actions,
   command,
 }: {
-  kind: { to: "/services" | "/clusters" | "/repositories"; title: string };
+  kind: {
+    to: "/services" | "/clusters" | "/repositories" | "/rollouts";
+    title: string;
+  };
   name: string;
   phase: string;
+  /** How it is, if no phase has a word for that. */
+  state?: { show: ReactNode; tone: Tone } | undefined;
   since: number | undefined;
   isOld?: boolean;
   link: LinkState;
@@ -37,7 +43,7 @@ export function ObjectHead({
   command: string;
 }) {
   const advice = problem && text.advice[problem.reason];
-  const tone = toneOf(phase);
+  const tone = state?.tone ?? toneOf(phase);
   return (
     <div className={styles.head}>
       <nav className={styles.crumbs} aria-label={kind.title}>
@@ -47,7 +53,7 @@ export function ObjectHead({
       <div className={styles.line}>
         <h1>{name}</h1>
         <span className={styles.phase}>
-          <Phase phase={phase} isOld={isOld} />
+          {state?.show ?? <Phase phase={phase} isOld={isOld} />}
           <Age at={since} />
         </span>
         {facts && <div className={styles.facts}>{facts}</div>}

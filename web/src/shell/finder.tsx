@@ -13,6 +13,7 @@ const kinds = [
   { kind: "Service", icon: "service", to: "/services/$", title: text.services },
   { kind: "Cluster", icon: "cluster", to: "/clusters/$", title: text.clusters },
   { kind: "Repository", icon: "repository", to: "/repositories/$", title: text.repositories },
+  { kind: "RolloutPolicy", icon: "rollout", to: "/rollouts/$", title: text.rollout.title },
 ] as const;
 
 const pause = 200;
@@ -63,6 +64,7 @@ export function Finder({ onClose }: { onClose: () => void }) {
       label: text.repositories,
       run: () => void navigate({ to: "/repositories" }),
     },
+    { id: "rollouts", icon: "rollout", label: text.rollout.title, run: () => void navigate({ to: "/rollouts" }) },
   ];
   const actions: PaletteEntry[] = [
     ...themes.map((theme) => ({

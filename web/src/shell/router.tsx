@@ -72,6 +72,22 @@ export function serviceSearch(raw: Record<string, unknown>): ServiceSearch {
   };
 }
 
+/** Search of a list whose order is not for people to choose. */
+export const filterSearch = (raw: Record<string, unknown>): { filter?: string } => {
+  const filter = asText(raw.filter);
+  return filter ? { filter } : {};
+};
+
+export interface RolloutSearch {
+  /** The rollout among those of the policy. Without one it is the latest. */
+  number?: number;
+}
+
+export function rolloutSearch(raw: Record<string, unknown>): RolloutSearch {
+  const number = Number(raw.number);
+  return Number.isSafeInteger(number) && number > 0 ? { number } : {};
+}
+
 const root = createRootRoute({ component: Shell, notFoundComponent: NoSuchPage, errorComponent: Broken });
 
 const problems = createRoute({
@@ -205,6 +221,22 @@ const parts = createRoute({
   component: lazyRouteComponent(() => import("../pages/parts/page.tsx"), "PartsPage"),
 });
 
+const rolloutsRoot = createRoute({ getParentRoute: () => root, path: "/rollouts" });
+
+const rollouts = createRoute({
+  getParentRoute: () => rolloutsRoot,
+  path: "/",
+  validateSearch: filterSearch,
+  component: lazyRouteComponent(() => import("../pages/rollouts/page.tsx"), "RolloutsPage"),
+});
+
+const rollout = createRoute({
+  getParentRoute: () => rolloutsRoot,
+  path: "$",
+  validateSearch: rolloutSearch,
+  component: lazyRouteComponent(() => import("../pages/rollout/page.tsx"), "RolloutPage"),
+});
+
 export const signInPath = "/sign-in";
 
 const signIn = createRoute({
@@ -224,6 +256,7 @@ const tree = root.addChildren([
   me,
   parts,
   signIn,
+  rolloutsRoot.addChildren([rollouts, rollout]),
 ]);
 
 /** Returns the router of a page. Tests give a history in memory. */

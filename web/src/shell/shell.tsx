@@ -33,13 +33,14 @@ const Finder = lazy<ComponentType<{ onClose: () => void }>>(() =>
   ),
 );
 
-type Place = "/" | "/services" | "/clusters" | "/repositories" | "/access" | "/audit";
+type Place = "/" | "/services" | "/clusters" | "/repositories" | "/rollouts" | "/access" | "/audit";
 
 const places: { to: Place; label: string; icon: IconName }[] = [
   { to: "/", label: text.problems, icon: "alert" },
   { to: "/services", label: text.services, icon: "service" },
   { to: "/clusters", label: text.clusters, icon: "cluster" },
   { to: "/repositories", label: text.repositories, icon: "repository" },
+  { to: "/rollouts", label: text.rollout.title, icon: "rollout" },
   { to: "/access", label: text.access.title, icon: "key" },
   { to: "/audit", label: text.audit.title, icon: "clock" },
 ];
@@ -120,6 +121,8 @@ function Frame({ person, children }: { person: string; children: ReactNode }) {
       return;
     }
     content.current?.scrollTo(0, 0);
+    // On a narrow screen the pages scroll sideways.
+    document.querySelector("nav [aria-current=page]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
     content.current?.focus({ preventScroll: true });
   }, [path]);
 
