@@ -22,6 +22,7 @@ function open(path: string, change: Partial<Answers> = {}) {
 }
 
 const heading = (name: string | RegExp) => page.getByRole("heading", { level: 1, name });
+const button = (name: string) => page.getByRole("button", { name, exact: true });
 const grid = () => page.getByRole("grid");
 
 describe("rollouts", () => {
@@ -111,13 +112,112 @@ describe("a rollout", () => {
     await expect.element(page.getByText("has all.", { exact: false })).toBeVisible();
   });
 
+  test("an approval names the wave that the person has seen, and is followed by the hub's answer", async () => {
+    const asked: [string, string, string | null][] = [];
+    let isApproved = false;
+    open("/rollouts/shops", {
+      rollouts: {
+        ...rolloutAnswers,
+        getRollout: () => rolloutAnswer(isApproved ? rollout({ waitsFor: "", waitsOn: "", wave: "rest" }) : rollout()),
+        approveRollout: ({ name, wave }, { requestHeader }) => {
+          isApproved = true;
+          asked.push([name, wave, requestHeader.get("Leat-Reason")]);
+          return {};
+        },
+      },
+    });
+    await expect.element(button("Approve")).not.toHaveAttribute("aria-disabled");
+    await button("Approve").click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByRole("textbox", { name: "Reason (optional)" }).fill("OPS-7");
+    await expect.element(dialog.getByText("leat rollout approve shops --wave canary --reason OPS-7")).toBeVisible();
+    await expectAccessible();
+    await dialog.getByRole("button", { name: "Approve" }).click();
+    await expect.element(page.getByText("Approved.")).toBeVisible();
+    expect(asked).toEqual([["shops", "canary", "OPS-7"]]);
+    await expect.element(page.getByText("Nothing holds it.", { exact: false })).toBeVisible();
+  });
+
+  test("an abort says what stays, and is refused where another rollout has begun", async () => {
+    let verbs: string[] = [];
+    let latest = rollout();
+    open("/rollouts/shops", {
+      rollouts: {
+        ...rolloutAnswers,
+        getRollout: () => rolloutAnswer(latest),
+        controlRollout: ({ verb }) => {
+          verbs = [...verbs, verb];
+          return {};
+        },
+      },
+    });
+    await expect.element(button("Abort")).not.toHaveAttribute("aria-disabled");
+    await button("Abort").click();
+    const dialog = page.getByRole("dialog");
+    await expect
+      .element(dialog.getByText("12 members keep the change, and 400 stay without it", { exact: false }))
+      .toBeVisible();
+    latest = rollout({ number: 8n });
+    await dialog.getByRole("button", { name: "Abort" }).click();
+    await expect.element(page.getByText("Rollout 8 has begun in the meantime", { exact: false })).toBeVisible();
+    expect(verbs).toEqual([]);
+    await expectAccessible();
+    latest = rollout();
+    await dialog.getByRole("button", { name: "Abort" }).click();
+    await expect.element(page.getByText("Aborted.")).toBeVisible();
+    expect(verbs).toEqual(["abort"]);
+  });
+
+  test("what the person may not do is there, and says why", async () => {
+    open("/rollouts/shops", {
+      objects: policies(() => policyRows().map((row) => ({ ...row, can: ["pause"] }))),
+      fleet: { reviewAccess: () => ({ reason: "the binding operators gives the role operator" }) },
+    });
+    await expect.element(button("Pause")).not.toHaveAttribute("aria-disabled");
+    await expect
+      .element(button("Abort"))
+      .toHaveAccessibleDescription(/No binding lets you control rolloutpolicies here.*the role operator/);
+    await expect.element(button("Approve")).toHaveAttribute("aria-disabled", "true");
+    (button("Roll back").element() as HTMLElement).click();
+    expect(page.getByRole("dialog").elements()).toHaveLength(0);
+    await expectAccessible();
+  });
+
+  test("a wave of groups is approved by their members alone, and not by an author", async () => {
+    const row = () => {
+      const own = policyRow("shops", rollout());
+      const object = own.document?.object;
+      const approval = object?.case === "rolloutPolicy" && object.value.spec?.waves[1]?.approval;
+      if (approval) Object.assign(approval, { groups: ["platform"], notByAuthor: true });
+      return [own];
+    };
+    open("/rollouts/shops", { objects: policies(row) });
+    await expect
+      .element(button("Approve"))
+      .toHaveAttribute("title", "Wave canary is approved by members of platform alone.");
+  });
+
+  test("a halted one offers another try, and an ended one steers no more", async () => {
+    const halted = rollout({ state: "halted", why: "3 of 13 members failed: pay@berlin (APPLY_REJECTED)", failed: 1 });
+    open("/rollouts/shops", {
+      objects: policies(() => [policyRow("shops", halted)]),
+      rollouts: { ...rolloutAnswers, getRollout: () => rolloutAnswer(halted) },
+    });
+    await expect.element(button("Try again")).toBeVisible();
+    await expect.element(page.getByText("3 of 13 members failed", { exact: false }).first()).toBeVisible();
+    expect(button("Pause").elements()).toHaveLength(0);
+    await expectAccessible();
+  });
+
   test("an earlier one is in the address, and leads to the latest", async () => {
     const { router } = open("/rollouts/shops?number=6");
     await expect.element(page.getByText("This is an earlier rollout. The latest is 7.")).toBeVisible();
     await expect.element(page.getByText("leat rollout status shops --number 6")).toBeVisible();
+    expect(button("Abort").elements()).toHaveLength(0);
     await expectAccessible();
     await page.getByRole("link", { name: "To the latest rollout" }).click();
     await expect.poll(() => router.state.location.search).toEqual({});
+    await expect.element(button("Abort")).toBeVisible();
   });
 
   test("a policy without a rollout says when one begins", async () => {

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import { getRouteApi, Link } from "@tanstack/react-router";
+import { useState } from "react";
 import { ms } from "../../fleet/columns.tsx";
 import { ObjectHead } from "../../fleet/head.tsx";
 import { Card, Facts, Page } from "../../fleet/page.tsx";
@@ -16,6 +17,7 @@ import { Age } from "../../parts/age.tsx";
 import { Empty, ErrorState, Notice, Skeleton } from "../../parts/states.tsx";
 import { useTitle } from "../../shell/shell.tsx";
 import { text } from "../../text/en.ts";
+import { RolloutActions } from "./actions.tsx";
 import { readRollout } from "./members.ts";
 import styles from "./page.module.css";
 import { Change, History, Members, Policy, Waves } from "./parts.tsx";
@@ -76,12 +78,14 @@ function Shown({
 }) {
   const hub = useHub();
   const { number } = route.useSearch();
+  // How often the person has acted: what they did is read at once, and not with the stream's next look.
+  const [acts, setActs] = useState(0);
   const latest = policy.status?.latest;
   const { project } = splitRef(name);
   const wanted = BigInt(number ?? 0);
   const { value: detail, ...asked } = useAnswer(
     `rollout ${name} ${wanted}`,
-    versionOf(latest),
+    `${versionOf(latest)} ${acts}`,
     async (signal) => (latest || number ? readRollout(hub, name, wanted, signal) : undefined),
     hub.surroundings,
   );
@@ -108,6 +112,12 @@ function Shown({
         link={link}
         problem={policy.status?.problem && { reason: "ROLLOUT_TOO_LARGE", message: policy.status.problem.message }}
         facts={rollout && <span>{text.rollout.numbered(rollout.number)}</span>}
+        actions={
+          rollout &&
+          isLatest && (
+            <RolloutActions name={name} policy={policy} rollout={rollout} onDone={() => setActs((n) => n + 1)} />
+          )
+        }
         command={command}
       />
       {rollout && latest && !isLatest && (
