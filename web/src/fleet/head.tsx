@@ -27,7 +27,7 @@ export function ObjectHead({
   command,
 }: {
   kind: {
-    to: "/services" | "/clusters" | "/repositories" | "/rollouts";
+    to: "/services" | "/clusters" | "/repositories" | "/rollouts" | "/global-services";
     title: string;
   };
   name: string;

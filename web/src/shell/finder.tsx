@@ -14,6 +14,7 @@ const kinds = [
   { kind: "Cluster", icon: "cluster", to: "/clusters/$", title: text.clusters },
   { kind: "Repository", icon: "repository", to: "/repositories/$", title: text.repositories },
   { kind: "RolloutPolicy", icon: "rollout", to: "/rollouts/$", title: text.rollout.title },
+  { kind: "GlobalService", icon: "global", to: "/global-services/$", title: text.globalService.title },
 ] as const;
 
 const pause = 200;
@@ -65,6 +66,12 @@ export function Finder({ onClose }: { onClose: () => void }) {
       run: () => void navigate({ to: "/repositories" }),
     },
     { id: "rollouts", icon: "rollout", label: text.rollout.title, run: () => void navigate({ to: "/rollouts" }) },
+    {
+      id: "global-services",
+      icon: "global",
+      label: text.globalService.title,
+      run: () => void navigate({ to: "/global-services" }),
+    },
   ];
   const actions: PaletteEntry[] = [
     ...themes.map((theme) => ({

@@ -88,6 +88,16 @@ export function rolloutSearch(raw: Record<string, unknown>): RolloutSearch {
   return Number.isSafeInteger(number) && number > 0 ? { number } : {};
 }
 
+/** PageSearch is a page of a list that the hub returns in pages. Without a token it is the first. */
+export interface PageSearch {
+  after?: string;
+}
+
+export function pageSearch(raw: Record<string, unknown>): PageSearch {
+  const after = asText(raw.after, 1024);
+  return after ? { after } : {};
+}
+
 const root = createRootRoute({ component: Shell, notFoundComponent: NoSuchPage, errorComponent: Broken });
 
 const problems = createRoute({
@@ -237,6 +247,22 @@ const rollout = createRoute({
   component: lazyRouteComponent(() => import("../pages/rollout/page.tsx"), "RolloutPage"),
 });
 
+const globalServicesRoot = createRoute({ getParentRoute: () => root, path: "/global-services" });
+
+const globalServices = createRoute({
+  getParentRoute: () => globalServicesRoot,
+  path: "/",
+  validateSearch: filterSearch,
+  component: lazyRouteComponent(() => import("../pages/global-services/page.tsx"), "GlobalServicesPage"),
+});
+
+const globalService = createRoute({
+  getParentRoute: () => globalServicesRoot,
+  path: "$",
+  validateSearch: pageSearch,
+  component: lazyRouteComponent(() => import("../pages/global-service/page.tsx"), "GlobalServicePage"),
+});
+
 export const signInPath = "/sign-in";
 
 const signIn = createRoute({
@@ -257,6 +283,7 @@ const tree = root.addChildren([
   parts,
   signIn,
   rolloutsRoot.addChildren([rollouts, rollout]),
+  globalServicesRoot.addChildren([globalServices, globalService]),
 ]);
 
 /** Returns the router of a page. Tests give a history in memory. */

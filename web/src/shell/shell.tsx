@@ -33,7 +33,15 @@ const Finder = lazy<ComponentType<{ onClose: () => void }>>(() =>
   ),
 );
 
-type Place = "/" | "/services" | "/clusters" | "/repositories" | "/rollouts" | "/access" | "/audit";
+type Place =
+  | "/"
+  | "/services"
+  | "/clusters"
+  | "/repositories"
+  | "/rollouts"
+  | "/global-services"
+  | "/access"
+  | "/audit";
 
 const places: { to: Place; label: string; icon: IconName }[] = [
   { to: "/", label: text.problems, icon: "alert" },
@@ -41,6 +49,7 @@ const places: { to: Place; label: string; icon: IconName }[] = [
   { to: "/clusters", label: text.clusters, icon: "cluster" },
   { to: "/repositories", label: text.repositories, icon: "repository" },
   { to: "/rollouts", label: text.rollout.title, icon: "rollout" },
+  { to: "/global-services", label: text.globalService.title, icon: "global" },
   { to: "/access", label: text.access.title, icon: "key" },
   { to: "/audit", label: text.audit.title, icon: "clock" },
 ];

@@ -254,6 +254,66 @@ export const text = {
     `${count(services, "service", "services")} in ${count(clusters, "cluster", "clusters")}. A problem appears here by itself, grouped with others that have the same cause.`,
   sameAs: "Same as",
 
+  // Global services.
+  globalService: {
+    title: "Global services",
+    none: "No global service yet",
+    noneBody:
+      "A global service is a template of a service and a choice of clusters. The hub keeps one service in each.",
+    states: {
+      healthy: "Healthy",
+      partly: "Not all healthy",
+      attention: "Needs attention",
+      held: "Held",
+      none: "No cluster",
+    },
+    column: { conflicts: "Conflicts", failing: "Failing", held: "Held", matched: "Selected by" },
+    healthyOf: (n: number, total: number) => `${number(n)} / ${number(total)}`,
+    heldTitle: (n: number) =>
+      `${count(n, "cluster keeps", "clusters keep")} the service, although their agents report what the condition excludes`,
+    heldBody: "Correct the condition, or agree that the service leaves these clusters:",
+    selection: "Which clusters",
+    selects: "Selects",
+    allClusters: "All clusters, including future ones",
+    byLabels: "By labels",
+    byNames: "By names",
+    byCondition: "If this is true",
+    showThem: "Show them",
+    andMore: (n: number) => `and ${number(n)} more`,
+    labelIn: (values: string) => `is ${values}`,
+    labelNotIn: (values: string) => `is not ${values}`,
+    labelExists: "exists",
+    labelMissing: "does not exist",
+    selected: "Selected",
+    selectedOf: (n: number) => count(n, "cluster", "clusters"),
+    notSelected: "Not selected",
+    notSelectedOf: (n: number) => `${count(n, "cluster", "clusters")} that you may see`,
+    forbidden: "Left out",
+    forbiddenOf: (n: number) => `${count(n, "cluster", "clusters")} that the project may not use`,
+    conflictsOf: (n: number) =>
+      `${count(n, "cluster has", "clusters have")} a service of this name that a person wrote, which stays`,
+    failingOf: (n: number) => `${count(n, "cluster", "clusters")} for which a parameter or an expression fails`,
+    othersNote: "The hub names a reason for each selected cluster. A cluster that is not in the list does not fit.",
+    template: "Template",
+    source: (n: number, of: number) => (of > 1 ? `Source ${n}` : "Source"),
+    overrides: "Overrides",
+    maxPercent: "One change may remove it from",
+    percent: (n: number) => `${number(n)} % of its clusters`,
+    derivedFrom: "Derived from",
+    members: "Clusters that have it",
+    matched: { all: "all", names: "its name", labels: "labels", when: "condition", held: "held" } as Record<
+      string,
+      string
+    >,
+    noMembers: "No cluster that you may see",
+    noMembersBody: "A cluster appears here once the selection fits it and the project may use it.",
+  },
+
+  // Pages of a list that the hub returns in pages.
+  pagesOf: (what: string) => `Pages of ${what.toLowerCase()}`,
+  firstPage: "First page",
+  nextPage: "Next page",
+
   // Lists of objects that the page sorts.
   cut: (shown: number, total: number) =>
     `The first ${number(shown)} of ${number(total)} by name are shown. A filter finds the others.`,
