@@ -106,6 +106,8 @@ export interface Step {
   isDangerous?: boolean;
   /** What it will do. */
   body: ReactNode;
+  /** What the person has to type before, and why: where one press would be too little for what goes. */
+  typed?: { text: string; help: string };
   /** The command line that does the same, without its reason. */
   command: string;
   act: (options: CallOptions) => Promise<string>;
@@ -125,6 +127,7 @@ const longestReason = 500;
 function OpenStep({ step, onClose }: { step: Step; onClose: () => void }) {
   const [reason, setReason] = useState("");
   const { run, running, failure } = useAction();
+  const [typed, setTyped] = useState("");
   const stated = reason.trim();
   const confirm = async () => {
     if (await run(step.id, () => step.act(stating(reason)))) onClose();
@@ -140,6 +143,7 @@ function OpenStep({ step, onClose }: { step: Step; onClose: () => void }) {
           <Button
             kind={step.isDangerous ? "danger" : "primary"}
             busy={running !== undefined}
+            refused={step.typed && typed.trim() !== step.typed.text ? text.typeFirst(step.typed.text) : undefined}
             onClick={() => void confirm()}
           >
             {step.verb}
@@ -149,6 +153,15 @@ function OpenStep({ step, onClose }: { step: Step; onClose: () => void }) {
     >
       <div className={styles.step}>
         {step.body}
+        {step.typed && (
+          <TextField
+            label={text.typeFirst(step.typed.text)}
+            help={step.typed.help}
+            value={typed}
+            most={longestReason}
+            onChange={setTyped}
+          />
+        )}
         <TextField
           label={text.why}
           help={text.whyHelp}

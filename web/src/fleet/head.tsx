@@ -27,7 +27,7 @@ export function ObjectHead({
   command,
 }: {
   kind: {
-    to: "/services" | "/clusters" | "/repositories" | "/rollouts" | "/global-services";
+    to: "/services" | "/clusters" | "/repositories" | "/rollouts" | "/global-services" | "/fleet-sources";
     title: string;
   };
   name: string;

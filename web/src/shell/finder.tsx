@@ -15,6 +15,7 @@ const kinds = [
   { kind: "Repository", icon: "repository", to: "/repositories/$", title: text.repositories },
   { kind: "RolloutPolicy", icon: "rollout", to: "/rollouts/$", title: text.rollout.title },
   { kind: "GlobalService", icon: "global", to: "/global-services/$", title: text.globalService.title },
+  { kind: "FleetSource", icon: "folder", to: "/fleet-sources/$", title: text.fleetSource.title },
 ] as const;
 
 const pause = 200;
@@ -71,6 +72,12 @@ export function Finder({ onClose }: { onClose: () => void }) {
       icon: "global",
       label: text.globalService.title,
       run: () => void navigate({ to: "/global-services" }),
+    },
+    {
+      id: "fleet-sources",
+      icon: "folder",
+      label: text.fleetSource.title,
+      run: () => void navigate({ to: "/fleet-sources" }),
     },
   ];
   const actions: PaletteEntry[] = [

@@ -263,6 +263,22 @@ const globalService = createRoute({
   component: lazyRouteComponent(() => import("../pages/global-service/page.tsx"), "GlobalServicePage"),
 });
 
+const fleetSourcesRoot = createRoute({ getParentRoute: () => root, path: "/fleet-sources" });
+
+const fleetSources = createRoute({
+  getParentRoute: () => fleetSourcesRoot,
+  path: "/",
+  validateSearch: filterSearch,
+  component: lazyRouteComponent(() => import("../pages/fleet-sources/page.tsx"), "FleetSourcesPage"),
+});
+
+const fleetSource = createRoute({
+  getParentRoute: () => fleetSourcesRoot,
+  path: "$",
+  validateSearch: pageSearch,
+  component: lazyRouteComponent(() => import("../pages/fleet-source/page.tsx"), "FleetSourcePage"),
+});
+
 export const signInPath = "/sign-in";
 
 const signIn = createRoute({
@@ -284,6 +300,7 @@ const tree = root.addChildren([
   signIn,
   rolloutsRoot.addChildren([rollouts, rollout]),
   globalServicesRoot.addChildren([globalServices, globalService]),
+  fleetSourcesRoot.addChildren([fleetSources, fleetSource]),
 ]);
 
 /** Returns the router of a page. Tests give a history in memory. */

@@ -40,6 +40,7 @@ type Place =
   | "/repositories"
   | "/rollouts"
   | "/global-services"
+  | "/fleet-sources"
   | "/access"
   | "/audit";
 
@@ -50,6 +51,7 @@ const places: { to: Place; label: string; icon: IconName }[] = [
   { to: "/repositories", label: text.repositories, icon: "repository" },
   { to: "/rollouts", label: text.rollout.title, icon: "rollout" },
   { to: "/global-services", label: text.globalService.title, icon: "global" },
+  { to: "/fleet-sources", label: text.fleetSource.title, icon: "folder" },
   { to: "/access", label: text.access.title, icon: "key" },
   { to: "/audit", label: text.audit.title, icon: "clock" },
 ];
