@@ -1,14 +1,16 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
+import { create } from "@bufbuild/protobuf";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { createMemoryHistory } from "@tanstack/react-router";
 import { describe, expect, test } from "vitest";
 import { page, userEvent } from "vitest/browser";
 import { App } from "../src/app.tsx";
 import type { FleetRow } from "../src/gen/leat/fleet/v1/query_pb";
+import { ContentHoldSchema } from "../src/gen/leat/fleet/v1/resources_pb";
 import { makeRouter } from "../src/shell/router.tsx";
-import { type Answers, makeHub, refusal } from "./hub.ts";
+import { type Answers, makeHub, refusal, serviceDocument } from "./hub.ts";
 import { expectAccessible, render } from "./render.tsx";
 import { policyRow, policyRows, rollout, rolloutAnswer, rolloutAnswers } from "./rollouts.ts";
 
@@ -74,6 +76,27 @@ describe("rollouts", () => {
     await expect.element(grid().getByText("Was completed")).toBeVisible();
     await expectAccessible();
   });
+});
+
+test("a service that a policy holds leads to its rollout, and a derived one to its global service", async () => {
+  const own = serviceDocument();
+  const status = own.object.case === "service" ? own.object.value.status : undefined;
+  if (status) {
+    status.hold = create(ContentHoldSchema, { policy: "shops" });
+    status.globalService = "ingress";
+  }
+  const { router } = open("/services/cart@berlin", {
+    fleet: {
+      get: () => ({ document: own }),
+      watch: async function* () {
+        yield { document: own };
+        await new Promise(() => {});
+      },
+    },
+  });
+  await expect.element(page.getByRole("link", { name: "ingress" })).toBeVisible();
+  await page.getByRole("link", { name: "Held by shops until its rollout admits the service" }).click();
+  await expect.poll(() => router.state.location.pathname).toBe("/rollouts/shops");
 });
 
 describe("a rollout", () => {

@@ -8,7 +8,7 @@ import { ms, reasonName } from "../../fleet/columns.tsx";
 import { CommitLink } from "../../fleet/commit.tsx";
 import { ObjectHead } from "../../fleet/head.tsx";
 import { Card, Facts, Page } from "../../fleet/page.tsx";
-import { shellQuote, splitService } from "../../fleet/refs.ts";
+import { refIn, shellQuote, splitService } from "../../fleet/refs.ts";
 import { Table } from "../../fleet/table.tsx";
 import type { Revision, Service } from "../../gen/leat/fleet/v1/resources_pb";
 import { RevisionOutcome } from "../../gen/leat/fleet/v1/resources_pb";
@@ -167,6 +167,8 @@ function Overview({ service }: { service: Service }) {
   const { spec, status } = service;
   const report = status?.report;
   const hold = status?.hold;
+  const project = service.metadata?.project ?? "";
+  const globalService = status?.globalService ?? "";
   const drift = report?.drift ?? [];
   return (
     <div style={{ display: "grid", gap: "var(--space-5)", gridTemplateColumns: "minmax(0, 1fr)" }}>
@@ -236,11 +238,23 @@ function Overview({ service }: { service: Service }) {
               status?.syncRequest !== report?.observedSyncRequest && [text.condition.sync, text.condition.syncWaits],
             [text.condition.paused, spec?.paused ? text.condition.pausedYes : text.condition.pausedNo],
             spec?.dryRun && [text.condition.dryRun, text.condition.dryRunYes],
-            hold && [
-              text.condition.hold,
-              hold.pinnedRevision > 0n
-                ? text.condition.pinned(hold.pinnedRevision, hold.pinnedBy)
-                : text.condition.held(hold.policy),
+            hold &&
+              hold.pinnedRevision > 0n && [
+                text.condition.hold,
+                text.condition.pinned(hold.pinnedRevision, hold.pinnedBy),
+              ],
+            hold !== undefined &&
+              hold.policy !== "" && [
+                text.rollout.ofService,
+                <Link key="rollout" to="/rollouts/$" params={{ _splat: refIn(project, hold.policy) }}>
+                  {hold.waitsFor || text.rollout.heldBy(hold.policy)}
+                </Link>,
+              ],
+            globalService !== "" && [
+              text.globalService.derivedFrom,
+              <Link key="global" to="/global-services/$" params={{ _splat: refIn(project, globalService) }}>
+                {globalService}
+              </Link>,
             ],
           ]}
         />
