@@ -72,6 +72,23 @@ export function serviceSearch(raw: Record<string, unknown>): ServiceSearch {
   };
 }
 
+export interface ClustersSearch extends ListSearch {
+  /** Without one, the page has the list alone. */
+  view?: "map";
+  /** The label by which the map is grouped. */
+  by?: string;
+}
+
+export function clustersSearch(raw: Record<string, unknown>): ClustersSearch {
+  const by = asText(raw.by, 317);
+  const isMap = raw.view === "map";
+  return {
+    ...listSearch(raw),
+    ...(isMap && { view: "map" }),
+    ...(isMap && by && /^[\w./-]+$/.test(by) && { by }),
+  };
+}
+
 /** Search of a list whose order is not for people to choose. */
 export const filterSearch = (raw: Record<string, unknown>): { filter?: string } => {
   const filter = asText(raw.filter);
@@ -120,7 +137,7 @@ const clustersRoot = createRoute({ getParentRoute: () => root, path: "/clusters"
 const clusters = createRoute({
   getParentRoute: () => clustersRoot,
   path: "/",
-  validateSearch: listSearch,
+  validateSearch: clustersSearch,
   component: lazyRouteComponent(() => import("../pages/clusters/page.tsx"), "ClustersPage"),
 });
 

@@ -392,6 +392,21 @@ export const text = {
   firstPage: "First page",
   nextPage: "Next page",
 
+  // The map of clusters.
+  map: {
+    title: "Map of the clusters",
+    table: "Table",
+    map: "Map",
+    views: "View",
+    groupBy: "Group by",
+    noGroup: "nothing",
+    without: (key: string) => `without ${key}`,
+    others: "other values",
+    cell: (ref: string, phase: string, group: string) => [ref, phase, group].filter(Boolean).join(", "),
+    keys: "Arrow keys move to another cluster, and Enter opens it.",
+    loading: "Reading the clusters",
+  },
+
   // Lists of objects that the page sorts.
   cut: (shown: number, total: number) =>
     `The first ${number(shown)} of ${number(total)} by name are shown. A filter finds the others.`,

@@ -1,28 +1,54 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-import { getRouteApi, useNavigate } from "@tanstack/react-router";
+import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
+import { lazy, Suspense } from "react";
 import { clusterColumns } from "../../fleet/columns.tsx";
-import { FleetList } from "../../fleet/list.tsx";
+import { FleetList, filterOf } from "../../fleet/list.tsx";
 import { ListPage } from "../../fleet/page.tsx";
 import { Command } from "../../parts/command.tsx";
-import { Empty } from "../../parts/states.tsx";
+import { Empty, Skeleton } from "../../parts/states.tsx";
+import type { ClustersSearch, ListSearch } from "../../shell/router.tsx";
 import { useTitle } from "../../shell/shell.tsx";
 import { text } from "../../text/en.ts";
+import styles from "./page.module.css";
 
 const route = getRouteApi("/clusters/");
+
+const ClusterMap = lazy(() => import("./map/map.tsx").then((module) => ({ default: module.ClusterMap })));
 
 export function ClustersPage() {
   useTitle(text.clusters);
   const search = route.useSearch();
   const navigate = useNavigate();
+  const { view, by, ...list } = search;
+  const onSearch = (next: ListSearch) =>
+    void navigate({ to: "/clusters", search: { ...next, ...(view && { view }), ...(by && { by }) } });
   return (
-    <ListPage title={text.clusters}>
+    <ListPage title={text.clusters} lead={<Views search={search} />}>
       <FleetList
         kind="Cluster"
         noun="clusters"
-        search={search}
-        onSearch={(next) => void navigate({ to: "/clusters", search: next })}
+        search={list}
+        onSearch={onSearch}
+        {...(view === "map" && {
+          summary: (window) => (
+            <Suspense fallback={<Skeleton lines={6} />}>
+              <ClusterMap
+                filter={filterOf(list)}
+                window={window}
+                by={by ?? ""}
+                onBy={(key) =>
+                  void navigate({
+                    to: "/clusters",
+                    search: { ...list, view, ...(key !== "" && { by: key }) },
+                    replace: true,
+                  })
+                }
+              />
+            </Suspense>
+          ),
+        })}
         columns={clusterColumns}
         empty={
           <Empty icon="cluster" title={text.noClusters}>
@@ -32,5 +58,24 @@ export function ClustersPage() {
         }
       />
     </ListPage>
+  );
+}
+
+/** Views are the ways to look at the clusters: the list alone, or with a map above it. */
+function Views({ search: { view, by: _, ...list } }: { search: ClustersSearch }) {
+  return (
+    <nav className={styles.views} aria-label={text.map.views}>
+      <Link to="/clusters" search={list} activeOptions={{ exact: true }} aria-current={view ? undefined : "true"}>
+        {text.map.table}
+      </Link>
+      <Link
+        to="/clusters"
+        search={{ ...list, view: "map" }}
+        activeOptions={{ exact: true }}
+        aria-current={view ? "true" : undefined}
+      >
+        {text.map.map}
+      </Link>
+    </nav>
   );
 }
