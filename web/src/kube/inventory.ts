@@ -23,24 +23,22 @@ const pageSize = 1000;
 export const mostObjects = 20_000;
 const every = 10_000;
 
-/** Returns the source of a service's inventory. Agents have no stream of it, so it is read again now and then. */
-export function inventorySource(hub: Hub, place: Place): Source<Inventory> {
+/** Returns a service's inventory. */
+export async function loadInventory(hub: Hub, place: Place, signal: AbortSignal): Promise<Inventory> {
   const agent = agentOf(hub, place);
-  return polled(
-    async (signal): Promise<Inventory> => {
-      const objects: ObjectStatus[] = [];
-      let token = "";
-      do {
-        const page = { size: pageSize, token };
-        const answer = await agent.getInventory({ service: place.service, page }, { signal });
-        objects.push(...answer.objects);
-        token = answer.nextPageToken;
-      } while (token !== "" && objects.length < mostObjects);
-      // The agent sorts by kind and name, and within a rank that order stays.
-      const sorted = objects.toSorted((a, b) => rankOf(refOf(a.ref)) - rankOf(refOf(b.ref)));
-      return { objects: sorted.slice(0, mostObjects), hasMore: token !== "" };
-    },
-    every,
-    hub.surroundings,
-  );
+  const objects: ObjectStatus[] = [];
+  let token = "";
+  do {
+    const page = { size: pageSize, token };
+    const answer = await agent.getInventory({ service: place.service, page }, { signal });
+    objects.push(...answer.objects);
+    token = answer.nextPageToken;
+  } while (token !== "" && objects.length < mostObjects);
+  // The agent sorts by kind and name, and within a rank that order stays.
+  const sorted = objects.toSorted((a, b) => rankOf(refOf(a.ref)) - rankOf(refOf(b.ref)));
+  return { objects: sorted.slice(0, mostObjects), hasMore: token !== "" };
 }
+
+/** Returns the source of a service's inventory. Agents have no stream of it, so it is read again now and then. */
+export const inventorySource = (hub: Hub, place: Place): Source<Inventory> =>
+  polled((signal) => loadInventory(hub, place, signal), every, hub.surroundings);
