@@ -66,7 +66,7 @@ const created = "2026-11-28T11:17:42Z";
 /** Returns the answers of a cluster, as makeHub takes them. */
 export function clusterApi(change: Partial<FakeCluster> = {}) {
   const cluster: FakeCluster = { pods: [], deployments: [], events: [], logs: {}, ...change };
-  const kube = (path: string, signal: AbortSignal): Response | Promise<Response> => {
+  const kube = (path: string, signal: AbortSignal, accept: string): Response | Promise<Response> => {
     const url = new URL(path, "http://cluster.invalid");
     const own = cluster.before?.(url, signal);
     if (own) return own;
@@ -101,6 +101,11 @@ export function clusterApi(change: Partial<FakeCluster> = {}) {
           };
         });
       return table(["Name", "Desired", "Current", "Ready", "Age"], rows, limit);
+    }
+    // A list that is no Table has whole pods.
+    if (resource === "pods" && name === "" && !accept.includes("as=Table")) {
+      const items = cluster.pods.filter((pod) => !app || pod.owner.startsWith(`${app}-`)).map(podObject);
+      return json({ kind: "PodList", metadata: {}, items });
     }
     if (resource === "pods" && name === "") {
       const rows = cluster.pods
@@ -143,7 +148,13 @@ export function clusterApi(change: Partial<FakeCluster> = {}) {
 
 const podObject = (pod: FakePod) => ({
   kind: "Pod",
-  metadata: { name: pod.name, namespace: "shop", uid: uid("Pod", pod.name), creationTimestamp: created },
+  metadata: {
+    name: pod.name,
+    namespace: "shop",
+    uid: uid("Pod", pod.name),
+    creationTimestamp: created,
+    ownerReferences: [{ kind: "ReplicaSet", name: pod.owner, uid: uid("ReplicaSet", pod.owner) }],
+  },
   spec: { containers: (pod.containers ?? ["web"]).map((name) => ({ name })) },
   status: {
     phase: "Running",

@@ -18,12 +18,14 @@ export function FilterField({
   onChange,
   label,
   error,
+  placeholder = text.filterPlaceholder,
   ref,
 }: {
   value: string;
   onChange: (filter: string) => void;
   label: string;
   error?: string | undefined;
+  placeholder?: string;
   ref?: Ref<HTMLInputElement>;
 }) {
   const [typed, setTyped] = useState(value);
@@ -63,7 +65,7 @@ export function FilterField({
           type="text"
           inputMode="search"
           aria-label={label}
-          placeholder={text.filterPlaceholder}
+          placeholder={placeholder}
           value={typed}
           maxLength={4096}
           autoComplete="off"

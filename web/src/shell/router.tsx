@@ -57,7 +57,13 @@ export interface ServiceSearch {
   tab?: ServiceTab;
   /** Whether the panel Why is open, if the person has chosen that. */
   why?: boolean;
+  /** Of the logs. */
   pod?: string;
+  container?: string;
+  find?: string;
+  regexp?: boolean;
+  since?: number;
+  previous?: boolean;
 }
 
 const nameForm = /^[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?$/;
@@ -65,10 +71,19 @@ const nameForm = /^[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?$/;
 export function serviceSearch(raw: Record<string, unknown>): ServiceSearch {
   const tab = serviceTabs.find((each) => each === raw.tab);
   const pod = asText(raw.pod, 253);
+  const container = asText(raw.container, 253);
+  const find = asText(raw.find, 300);
+  const since = Number(raw.since);
+  const isLogs = tab === "logs";
   return {
     ...(tab && { tab }),
     ...(typeof raw.why === "boolean" && { why: raw.why }),
-    ...(tab === "logs" && pod && nameForm.test(pod) && { pod }),
+    ...(isLogs && pod && nameForm.test(pod) && { pod }),
+    ...(isLogs && container && nameForm.test(container) && { container }),
+    ...(isLogs && find && { find }),
+    ...(isLogs && raw.regexp === true && { regexp: true }),
+    ...(isLogs && Number.isInteger(since) && since > 0 && since <= 7 * 86400 && { since }),
+    ...(isLogs && raw.previous === true && { previous: true }),
   };
 }
 

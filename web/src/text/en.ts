@@ -923,6 +923,45 @@ export const text = {
     allRevisions: "All revisions",
   },
 
+  // A service's logs.
+  logs: {
+    tab: "Logs",
+    title: "Logs of all pods",
+    find: "Find in the logs",
+    findPlaceholder: "Text, or a regular expression",
+    regexp: "Regular expression",
+    objection: (words: string) => `The expression cannot be used: ${words}.`,
+    pod: "Pod",
+    allPods: "All pods",
+    container: "Container",
+    allContainers: "All containers",
+    since: "From",
+    sinceTail: "The last 500 lines of each",
+    sinces: [
+      [300, "5 minutes ago"],
+      [3600, "1 hour ago"],
+      [21_600, "6 hours ago"],
+      [86_400, "1 day ago"],
+    ] as [number, string][],
+    previous: "Before the last restart",
+    newest: "To the newest",
+    time: "Time",
+    line: "Line",
+    shown: (shown: number, all: number, containers: number) =>
+      `${shown === all ? count(all, "line", "lines") : `${number(shown)} of ${count(all, "line", "lines")}`} of ${count(containers, "container", "containers")}`,
+    dropped: (n: number) => `The ${number(n)} oldest lines were dropped to make room for newer ones.`,
+    omitted: (n: number, most: number) =>
+      `The logs of ${number(most)} containers are read; ${number(n)} more are left out. Choose a pod or a container.`,
+    gap: "A container writes faster than the page can read, so some of its lines are missing.",
+    failed: (n: number) => `${count(n, "log", "logs")} could not be read`,
+    noPods: "No pod, so no log",
+    noPodsBody: "The service has no Deployment, StatefulSet, DaemonSet, ReplicaSet, Job or Pod with pods of its own.",
+    noLines: "No lines yet",
+    noLinesBody: "What the containers write appears here as they write it.",
+    noMatch: "No line matches",
+    chosen: "The chosen line",
+  },
+
   // A service's objects.
   tree: {
     tab: "Objects",

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
+import { Link, useNavigate } from "@tanstack/react-router";
 import { useCallback, useEffect, useMemo, useState } from "react";
 import { ObjectHealth } from "../../fleet/health.tsx";
 import { Card } from "../../fleet/page.tsx";
@@ -76,6 +77,7 @@ function Tree({
   objects: Parameters<typeof outlineOf>[0];
   command: string;
 }) {
+  const navigate = useNavigate({ from: "/services/$" });
   const [chosen, setChosen] = useState<ReadonlyMap<string, boolean>>(new Map());
   const [known, setKnown] = useState<ReadonlyMap<string, Known>>(new Map());
   const nodes = useMemo(() => outlineOf(objects, known), [objects, known]);
@@ -109,6 +111,10 @@ function Tree({
         branches={branches}
         start={start}
         onFold={(branch: Branch<Node>, open) => setChosen((all) => new Map(all).set(branch.key, open))}
+        onOpen={(node) => {
+          if (node.is === "owned" && node.owned.kind === "Pod")
+            void navigate({ to: ".", search: { tab: "logs", pod: node.owned.name } });
+        }}
       />
     </Card>
   );
@@ -176,9 +182,21 @@ function Details({ node }: { node: Node }) {
       </span>
     );
   }
-  const { ready, restarts, node: host } = node.owned;
+  const { ready, restarts, node: host, kind } = node.owned;
   const parts = [text.tree.ready(ready), restarts && text.tree.restarts(restarts), host && text.tree.onNode(host)];
-  return <span>{parts.filter(Boolean).join(" · ")}</span>;
+  return (
+    <>
+      {kind === "Pod" && (
+        <>
+          <Link from="/services/$" to="." search={{ tab: "logs", pod: node.owned.name }} tabIndex={-1}>
+            {text.logs.tab}
+          </Link>
+          {" · "}
+        </>
+      )}
+      <span>{parts.filter(Boolean).join(" · ")}</span>
+    </>
+  );
 }
 
 const columns: readonly Column<Node>[] = [

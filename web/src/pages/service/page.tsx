@@ -38,6 +38,7 @@ const explained = ["FAILED", "DEGRADED"];
 // What asks the cluster is loaded by those who look at it.
 const Why = lazy(() => import("./why.tsx").then((module) => ({ default: module.Why })));
 const Objects = lazy(() => import("./objects.tsx").then((module) => ({ default: module.Objects })));
+const Logs = lazy(() => import("./logs.tsx").then((module) => ({ default: module.Logs })));
 
 /** ServicePage is one service: how it is and why, what it runs, and what it ran before. */
 export function ServicePage() {
@@ -139,6 +140,15 @@ function Shown({ name: ref, service, link }: { name: string; service: Service; l
             content: (
               <Suspense fallback={<Skeleton lines={8} />}>
                 <Objects name={ref} service={service} />
+              </Suspense>
+            ),
+          },
+          {
+            id: "logs",
+            label: text.logs.tab,
+            content: (
+              <Suspense fallback={<Skeleton lines={8} />}>
+                <Logs name={ref} service={service} />
               </Suspense>
             ),
           },

@@ -1,0 +1,389 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+import { useNavigate, useSearch } from "@tanstack/react-router";
+import { type KeyboardEvent, type UIEvent, useEffect, useId, useMemo, useRef, useState } from "react";
+import { Card } from "../../fleet/page.tsx";
+import { ReachFailure, ReachNotice } from "../../fleet/reach.tsx";
+import { shellQuote } from "../../fleet/refs.ts";
+import type { Service } from "../../gen/leat/fleet/v1/resources_pb";
+import { useHub } from "../../hub/hub.ts";
+import { useLive } from "../../hub/live.ts";
+import { type LogSource, logsSource, mostSources, type Logs as Read } from "../../kube/logs.ts";
+import { placeOf } from "../../kube/names.ts";
+import type { Entry } from "../../kube/ring.ts";
+import { matcherOf } from "../../kube/search.ts";
+import { plainOf } from "../../parts/ansi.ts";
+import { Button } from "../../parts/button.tsx";
+import { Command } from "../../parts/command.tsx";
+import { FilterField } from "../../parts/filter.tsx";
+import { LogLine } from "../../parts/line.tsx";
+import { isOnRow, useRows } from "../../parts/rows.ts";
+import { Empty, Notice, Skeleton } from "../../parts/states.tsx";
+import type { ServiceSearch } from "../../shell/router.tsx";
+import { text } from "../../text/en.ts";
+import styles from "./logs.module.css";
+
+/** Logs is what all pods of a service write, merged by time. The address keeps what is chosen and looked for. */
+export function Logs({ name, service }: { name: string; service: Service }) {
+  const hub = useHub();
+  const search = useSearch({ from: "/services/$" });
+  const navigate = useNavigate({ from: "/services/$" });
+  const place = placeOf(service);
+  const choice = {
+    pod: search.pod,
+    container: search.container,
+    since: search.since,
+    isPrevious: search.previous,
+  };
+  const { value, failure, asOf, link, store } = useLive(
+    `logs ${name} ${JSON.stringify(choice)}`,
+    () => logsSource(hub, place, choice),
+    hub.surroundings,
+    true,
+  );
+  const change = (next: { [Key in keyof ServiceSearch]?: ServiceSearch[Key] | undefined }) =>
+    void navigate({
+      to: ".",
+      search: (now) =>
+        Object.fromEntries(Object.entries({ ...now, ...next }).filter(([, each]) => each)) as ServiceSearch,
+      replace: true,
+    });
+  const matcher = useMemo(() => matcherOf(search.find ?? "", search.regexp === true), [search.find, search.regexp]);
+  const objection = "objection" in matcher ? matcher.objection : undefined;
+  const namespace = value?.sources[0]?.namespace ?? place.namespace;
+  const command = [
+    "kubectl logs",
+    search.pod ? shellQuote(search.pod) : "deployment/NAME --all-pods",
+    `-n ${shellQuote(namespace)}`,
+    search.container ? `-c ${shellQuote(search.container)}` : "--all-containers",
+    search.previous ? "--previous" : "-f",
+    search.since && `--since=${search.since}s`,
+  ];
+  return (
+    <Card title={text.logs.title} note={<Command label={text.sameAs}>{command.filter(Boolean).join(" ")}</Command>}>
+      <div className={styles.tools}>
+        <FilterField
+          label={text.logs.find}
+          placeholder={text.logs.findPlaceholder}
+          value={search.find ?? ""}
+          error={objection === undefined ? undefined : text.logs.objection(objection)}
+          onChange={(find) => change({ find })}
+        />
+        <Check label={text.logs.regexp} value={search.regexp === true} onChange={(regexp) => change({ regexp })} />
+        <Select
+          label={text.logs.pod}
+          all={text.logs.allPods}
+          value={search.pod ?? ""}
+          options={(value?.pods ?? []).map((pod) => [pod, pod])}
+          onChange={(pod) => change({ pod })}
+        />
+        <Select
+          label={text.logs.container}
+          all={text.logs.allContainers}
+          value={search.container ?? ""}
+          options={(value?.containers ?? []).map((container) => [container, container])}
+          onChange={(container) => change({ container })}
+        />
+        <Select
+          label={text.logs.since}
+          all={text.logs.sinceTail}
+          value={search.since ? String(search.since) : ""}
+          options={text.logs.sinces.map(([seconds, words]) => [String(seconds), words])}
+          onChange={(since) => change({ since: Number(since) })}
+        />
+        <Check
+          label={text.logs.previous}
+          value={search.previous === true}
+          onChange={(previous) => change({ previous })}
+        />
+      </div>
+      {!value && !failure && <Skeleton lines={8} />}
+      {!value && failure && (
+        <ReachFailure failure={failure} cluster={service.spec?.cluster ?? ""} onRetry={store.retry} />
+      )}
+      {value && failure && <ReachNotice failure={failure} onRetry={store.retry} asOf={asOf} />}
+      {value && (
+        <Shown
+          key={JSON.stringify(choice)}
+          read={value}
+          matches={"matches" in matcher ? matcher.matches : undefined}
+          filter={`${search.regexp === true} ${search.find ?? ""}`}
+          isFiltered={search.find !== undefined}
+          isLive={link === "live" && !search.previous}
+        />
+      )}
+    </Card>
+  );
+}
+
+const timeOf = new Intl.DateTimeFormat("en", {
+  hour: "2-digit",
+  minute: "2-digit",
+  second: "2-digit",
+  fractionalSecondDigits: 3,
+  hourCycle: "h23",
+});
+
+/** How long the page may be busy with a filter before it shows what it has found. */
+const budget = 12;
+
+/**
+ * Returns the lines that match. A line is looked at once for each filter, and a large log over several frames, so that
+ * the page answers while it is searched.
+ */
+function useMatching(read: Read, matches: ((line: string) => boolean) | undefined, filter: string): Entry[] {
+  const [seen] = useState(() => ({ filter: "", verdicts: new WeakMap<Entry, boolean>() }));
+  const [turn, setTurn] = useState(0);
+  if (seen.filter !== filter) {
+    seen.filter = filter;
+    seen.verdicts = new WeakMap();
+  }
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the ring changes with its version, and each turn finds more
+  const { found, isDone } = useMemo(() => {
+    const found: Entry[] = [];
+    const end = performance.now() + budget;
+    let isDone = true;
+    for (const entry of read.ring.entries) {
+      let isMatch = seen.verdicts.get(entry);
+      if (isMatch === undefined) {
+        if (performance.now() > end) {
+          isDone = false;
+          break;
+        }
+        isMatch = matches?.(plainOf(entry.text)) ?? true;
+        seen.verdicts.set(entry, isMatch);
+      }
+      if (isMatch) found.push(entry);
+    }
+    return { found, isDone };
+  }, [read.version, read.ring, filter, turn]);
+  useEffect(() => {
+    if (isDone) return;
+    const timer = setTimeout(() => setTurn(turn + 1));
+    return () => clearTimeout(timer);
+  }, [isDone, turn]);
+  return found;
+}
+
+const rowHeight = 22;
+
+function Shown({
+  read,
+  matches,
+  filter,
+  isFiltered,
+  isLive,
+}: {
+  read: Read;
+  matches: ((line: string) => boolean) | undefined;
+  filter: string;
+  isFiltered: boolean;
+  isLive: boolean;
+}) {
+  const { ring, sources, failures, omitted, hasGap } = read;
+  const entries = useMatching(read, matches, filter);
+  const [isFollowing, setFollowing] = useState(true);
+  const [chosen, setChosen] = useState<Entry>();
+  const count = entries.length;
+  const { scroller, virtual, current, setActive, move } = useRows({ count, height: rowHeight });
+  const last = useRef(0);
+
+  useEffect(() => {
+    if (isFollowing && count > 0) virtual.scrollToIndex(count - 1, { align: "end" });
+  }, [isFollowing, count, virtual]);
+
+  const onScroll = ({ currentTarget: at }: UIEvent<HTMLElement>) => {
+    const isUp = at.scrollTop < last.current - 1;
+    last.current = at.scrollTop;
+    // Only a person scrolls up. New lines move the end away, and that is no wish to stay.
+    if (isUp) setFollowing(false);
+    else if (at.scrollHeight - at.scrollTop - at.clientHeight < rowHeight) setFollowing(true);
+  };
+  const onKeyDown = (event: KeyboardEvent) => {
+    if (!isOnRow(event)) return;
+    if (move(event)) setFollowing(event.key === "End");
+    else if (event.key === "Enter") {
+      event.preventDefault();
+      setChosen(entries[current]);
+    }
+  };
+
+  const firstFailure = [...failures.values()][0];
+  if (sources.length === 0) {
+    return (
+      <Empty icon="service" title={text.logs.noPods}>
+        <p>{text.logs.noPodsBody}</p>
+      </Empty>
+    );
+  }
+  return (
+    <>
+      <div className={styles.notices}>
+        {firstFailure && (
+          <Notice tone="warn" icon="alert" title={text.logs.failed(failures.size)}>
+            <p>
+              <LogLine most={500}>{firstFailure.message}</LogLine>
+            </p>
+          </Notice>
+        )}
+        {omitted > 0 && <Notice tone="idle" icon="info" title={text.logs.omitted(omitted, mostSources)} />}
+        {ring.dropped > 0 && <Notice tone="idle" icon="info" title={text.logs.dropped(ring.dropped)} />}
+        {hasGap && <Notice tone="warn" icon="alert" title={text.logs.gap} />}
+      </div>
+      {count === 0 ? (
+        <Empty icon="info" title={isFiltered ? text.logs.noMatch : text.logs.noLines}>
+          {!isFiltered && <p>{text.logs.noLinesBody}</p>}
+        </Empty>
+      ) : (
+        <div className={styles.frame}>
+          <div ref={scroller} className={styles.scroller} onScroll={onScroll}>
+            <div
+              role="grid"
+              aria-label={text.logs.title}
+              aria-rowcount={count}
+              aria-colcount={3}
+              className={styles.lines}
+              style={{ blockSize: virtual.getTotalSize() }}
+              onKeyDown={onKeyDown}
+            >
+              {virtual.getVirtualItems().map(({ index, start }) => {
+                const entry = entries[index];
+                return (
+                  entry && (
+                    <Row
+                      key={index}
+                      entry={entry}
+                      source={sources[entry.source]}
+                      index={index}
+                      offset={start}
+                      isCurrent={index === current}
+                      isChosen={entry === chosen}
+                      onFocus={() => setActive(index)}
+                      onChoose={() => setChosen(entry)}
+                    />
+                  )
+                );
+              })}
+            </div>
+          </div>
+        </div>
+      )}
+      <div className={styles.foot}>
+        <span>{text.logs.shown(count, ring.entries.length, sources.length)}</span>
+        {isLive && !isFollowing && count > 0 && (
+          <Button icon="arrowDown" onClick={() => setFollowing(true)}>
+            {text.logs.newest}
+          </Button>
+        )}
+      </div>
+      {chosen && <Chosen entry={chosen} source={sources[chosen.source]} onClose={() => setChosen(undefined)} />}
+    </>
+  );
+}
+
+function Row({
+  entry,
+  source,
+  index,
+  offset,
+  isCurrent,
+  isChosen,
+  onFocus,
+  onChoose,
+}: {
+  entry: Entry;
+  source: LogSource | undefined;
+  index: number;
+  offset: number;
+  isCurrent: boolean;
+  isChosen: boolean;
+  onFocus: () => void;
+  onChoose: () => void;
+}) {
+  return (
+    <div
+      role="row"
+      data-index={index}
+      aria-rowindex={index + 1}
+      aria-selected={isChosen}
+      tabIndex={isCurrent ? 0 : -1}
+      className={styles.row}
+      style={{ transform: `translateY(${offset}px)` }}
+      onFocus={onFocus}
+      onClick={() => {
+        if (!getSelection()?.toString()) onChoose();
+      }}
+    >
+      <span role="gridcell" className={styles.time}>
+        {entry.at > 0 && timeOf.format(entry.at)}
+      </span>
+      <span role="gridcell" className={styles.source} title={`${source?.pod} ${source?.container}`}>
+        <bdi>{source?.pod}</bdi>
+      </span>
+      <span role="gridcell" className={styles.line}>
+        <LogLine cut={entry.cut}>{entry.text}</LogLine>
+      </span>
+    </div>
+  );
+}
+
+/** Chosen is one line in full. */
+function Chosen({ entry, source, onClose }: { entry: Entry; source: LogSource | undefined; onClose: () => void }) {
+  return (
+    <section className={styles.chosen} aria-label={text.logs.chosen}>
+      <div className={styles.chosenHead}>
+        <span>
+          {source?.pod} · {source?.container} · {entry.at > 0 && new Date(entry.at).toISOString()}
+        </span>
+        <Button kind="quiet" icon="close" iconOnly onClick={onClose}>
+          {text.close}
+        </Button>
+      </div>
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reached by the keyboard */}
+      <pre tabIndex={0}>
+        <LogLine most={64 * 1024} cut={entry.cut}>
+          {entry.text}
+        </LogLine>
+      </pre>
+    </section>
+  );
+}
+
+function Select({
+  label,
+  all,
+  value,
+  options,
+  onChange,
+}: {
+  label: string;
+  all: string;
+  value: string;
+  options: readonly (readonly [string, string])[];
+  onChange: (value: string) => void;
+}) {
+  const id = useId();
+  // What the address chooses is an option, even if the cluster has no such thing any more.
+  const known = value === "" || options.some(([each]) => each === value) ? options : [[value, value], ...options];
+  return (
+    <div className={styles.select}>
+      <label htmlFor={id}>{label}</label>
+      <select id={id} value={value} onChange={(event) => onChange(event.target.value)}>
+        <option value="">{all}</option>
+        {known.map(([each, words]) => (
+          <option key={each} value={each}>
+            {words}
+          </option>
+        ))}
+      </select>
+    </div>
+  );
+}
+
+const Check = ({ label, value, onChange }: { label: string; value: boolean; onChange: (value: boolean) => void }) => (
+  <label className={styles.check}>
+    <input type="checkbox" checked={value} onChange={(event) => onChange(event.target.checked)} />
+    {label}
+  </label>
+);
