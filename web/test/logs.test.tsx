@@ -66,9 +66,7 @@ describe("a service's logs", () => {
       container: "proxy",
       regexp: true,
     });
-    await expect
-      .element(page.getByText("kubectl logs cart-7d4b9-aaaaa -n shop -c proxy -f"))
-      .toBeVisible();
+    await expect.element(page.getByText("kubectl logs cart-7d4b9-aaaaa -n shop -c proxy -f")).toBeVisible();
   });
 
   test("an expression that cannot be used says why, and hides nothing", async () => {

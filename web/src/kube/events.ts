@@ -4,7 +4,7 @@
 import type { Hub } from "../hub/hub.ts";
 import { query, readJson } from "./api.ts";
 import { resourcePath } from "./path.ts";
-import type { Ref } from "./refs.ts";
+import { hasPods, type Ref } from "./refs.ts";
 
 /** KubeEvent is what a part of a cluster noted about an object. */
 export interface KubeEvent {
@@ -56,14 +56,22 @@ function eventOf(raw: RawEvent): KubeEvent {
 // What a workload owns has its name and more, and an event names its object alone.
 const ownedKinds = ["Pod", "ReplicaSet", "Job"];
 
-/** Reports whether an event is about one of the objects, or about a pod, ReplicaSet or job that has its name from one. */
-export function isAbout(event: KubeEvent, objects: readonly Ref[]): boolean {
-  return objects.some(
-    ({ kind, namespace, name }) =>
-      (namespace === "" || namespace === event.namespace) &&
-      ((event.kind === kind && event.name === name) ||
-        (ownedKinds.includes(event.kind) && event.name.startsWith(`${name}-`))),
-  );
+/**
+ * Returns whether an event is about one of the objects, or about a pod, ReplicaSet or job that has its name from one. An
+ * event about an object of the whole cluster is in a namespace of its own choice.
+ */
+export function aboutAny(objects: readonly Ref[]): (event: KubeEvent) => boolean {
+  const key = (...parts: string[]) => parts.join("\n");
+  const exact = new Set(objects.map(({ kind, namespace, name }) => key(kind, namespace, name)));
+  const owners = new Set(objects.filter(hasPods).map(({ namespace, name }) => key(namespace, name)));
+  return ({ kind, namespace, name }) => {
+    if (exact.has(key(kind, namespace, name)) || exact.has(key(kind, "", name))) return true;
+    if (!ownedKinds.includes(kind)) return false;
+    for (let end = name.lastIndexOf("-"); end > 0; end = name.lastIndexOf("-", end - 1)) {
+      if (owners.has(key(namespace, name.slice(0, end)))) return true;
+    }
+    return false;
+  };
 }
 
 export interface Events {

@@ -64,6 +64,10 @@ export interface ServiceSearch {
   regexp?: boolean;
   since?: number;
   previous?: boolean;
+  /** Of the events: only warnings. */
+  warnings?: boolean;
+  /** Of the differences: the object that is open. */
+  object?: string;
 }
 
 const nameForm = /^[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?$/;
@@ -74,6 +78,7 @@ export function serviceSearch(raw: Record<string, unknown>): ServiceSearch {
   const container = asText(raw.container, 253);
   const find = asText(raw.find, 300);
   const since = Number(raw.since);
+  const object = asText(raw.object, 800);
   const isLogs = tab === "logs";
   return {
     ...(tab && { tab }),
@@ -84,6 +89,8 @@ export function serviceSearch(raw: Record<string, unknown>): ServiceSearch {
     ...(isLogs && raw.regexp === true && { regexp: true }),
     ...(isLogs && Number.isInteger(since) && since > 0 && since <= 7 * 86400 && { since }),
     ...(isLogs && raw.previous === true && { previous: true }),
+    ...(tab === "events" && raw.warnings === true && { warnings: true }),
+    ...(tab === "diff" && object && { object }),
   };
 }
 

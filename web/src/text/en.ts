@@ -962,6 +962,23 @@ export const text = {
     chosen: "The chosen line",
   },
 
+  // A service's events.
+  events: {
+    tab: "Events",
+    title: "Events",
+    warnings: "Warnings only",
+    agent: "Agent",
+    agentLive: "What the agent does from now on appears here, too.",
+    none: "No event",
+    noneBody:
+      "Clusters forget events after an hour. What the agent does from now on appears here; revisions have what it did before.",
+    noWarnings: "No warning",
+    more: "The namespace has more events than are read, so older ones may be missing.",
+    times: (n: number) => `× ${number(n)}`,
+    count: "Times",
+    last: "Latest",
+  },
+
   // A service's objects.
   tree: {
     tab: "Objects",

@@ -39,6 +39,7 @@ const explained = ["FAILED", "DEGRADED"];
 const Why = lazy(() => import("./why.tsx").then((module) => ({ default: module.Why })));
 const Objects = lazy(() => import("./objects.tsx").then((module) => ({ default: module.Objects })));
 const Logs = lazy(() => import("./logs.tsx").then((module) => ({ default: module.Logs })));
+const Events = lazy(() => import("./events.tsx").then((module) => ({ default: module.Events })));
 
 /** ServicePage is one service: how it is and why, what it runs, and what it ran before. */
 export function ServicePage() {
@@ -149,6 +150,15 @@ function Shown({ name: ref, service, link }: { name: string; service: Service; l
             content: (
               <Suspense fallback={<Skeleton lines={8} />}>
                 <Logs name={ref} service={service} />
+              </Suspense>
+            ),
+          },
+          {
+            id: "events",
+            label: text.events.tab,
+            content: (
+              <Suspense fallback={<Skeleton lines={8} />}>
+                <Events name={ref} service={service} />
               </Suspense>
             ),
           },

@@ -14,7 +14,7 @@ import type { Failure } from "../../hub/failure.ts";
 import { type Hub, useHub } from "../../hub/hub.ts";
 import { type Link as LinkState, polled, useLive } from "../../hub/live.ts";
 import { loadEnded } from "../../kube/ended.ts";
-import { type Events, isAbout, type KubeEvent, loadEvents } from "../../kube/events.ts";
+import { aboutAny, type Events, type KubeEvent, loadEvents } from "../../kube/events.ts";
 import { placeOf } from "../../kube/names.ts";
 import { familySource, type Owned, podsOf } from "../../kube/owned.ts";
 import { hasPods, keyOf, type Ref, refOf } from "../../kube/refs.ts";
@@ -198,7 +198,7 @@ function Warnings({ hub, name, cluster, subject }: { hub: Hub; name: string; clu
     hub.surroundings,
     true,
   );
-  const events = live.value?.events.filter((event) => isAbout(event, [subject])).slice(0, lastWarnings);
+  const events = live.value?.events.filter(aboutAny([subject])).slice(0, lastWarnings);
   return (
     <Part title={text.whyPanel.warnings} live={{ ...live, retry: live.store.retry }}>
       {!events && !live.failure && <Skeleton lines={3} />}
