@@ -979,6 +979,26 @@ export const text = {
     last: "Latest",
   },
 
+  // What a run would change.
+  diff: {
+    tab: "Diff",
+    title: "What a run would change",
+    again: "Compare again",
+    comparing: "The cluster's API server compares each object. That can take a minute.",
+    none: "Nothing would change",
+    noneBody: "The cluster has what the sources and the configuration say.",
+    masked: "Values of Secrets are masked by the agent, so they never reach this page.",
+    actions: { 1: "Create", 2: "Change", 3: "Delete", 4: "Refused" } as Record<number, string>,
+    counts: { 1: "created", 2: "changed", 3: "deleted", 4: "refused" } as Record<number, string>,
+    part: (n: number, word: string) => `${number(n)} ${word}`,
+    noDetails: "There is no comparison of this object.",
+    more: (n: number) => `Show ${count(n, "more line", "more lines")}`,
+    moreObjects: (n: number) =>
+      `${count(n, "more object is", "more objects are")} not shown. The command line lists all.`,
+    readAt: "Compared",
+    problem: "It would not happen",
+  },
+
   // A service's objects.
   tree: {
     tab: "Objects",

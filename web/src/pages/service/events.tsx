@@ -49,10 +49,10 @@ export function Events({ name, service }: { name: string; service: Service }) {
           <input
             type="checkbox"
             checked={warnings}
-            onChange={(event) =>
+            onChange={() =>
               void navigate({
                 to: ".",
-                search: { tab: "events", ...(event.target.checked && { warnings: true }) },
+                search: ({ warnings: _, ...rest }) => ({ ...rest, ...(!warnings && { warnings: true }) }),
                 replace: true,
               })
             }

@@ -1,0 +1,208 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+import { useNavigate, useSearch } from "@tanstack/react-router";
+import { useId, useMemo, useState } from "react";
+import { reasonName } from "../../fleet/columns.tsx";
+import { Card } from "../../fleet/page.tsx";
+import { ReachFailure, ReachNotice } from "../../fleet/reach.tsx";
+import { shellQuote } from "../../fleet/refs.ts";
+import { DiffAction, type ObjectDiff } from "../../gen/leat/agent/v1/agent_pb";
+import type { Service } from "../../gen/leat/fleet/v1/resources_pb";
+import { useHub } from "../../hub/hub.ts";
+import { useLive } from "../../hub/live.ts";
+import { agentOf } from "../../kube/inventory.ts";
+import { placeOf } from "../../kube/names.ts";
+import { refOf } from "../../kube/refs.ts";
+import { Age } from "../../parts/age.tsx";
+import { Badge } from "../../parts/badge.tsx";
+import { Button } from "../../parts/button.tsx";
+import { classes } from "../../parts/classes.ts";
+import { Command } from "../../parts/command.tsx";
+import { Icon } from "../../parts/icon.tsx";
+import { LogLine } from "../../parts/line.tsx";
+import type { Tone } from "../../parts/phase.tsx";
+import { Empty, Notice, Skeleton } from "../../parts/states.tsx";
+import { text } from "../../text/en.ts";
+import styles from "./diff.module.css";
+
+const mostObjects = 500;
+const actions = [DiffAction.REFUSE, DiffAction.DELETE, DiffAction.UPDATE, DiffAction.CREATE];
+const tones: Record<number, Tone> = {
+  [DiffAction.CREATE]: "ok",
+  [DiffAction.UPDATE]: "progress",
+  [DiffAction.DELETE]: "bad",
+  [DiffAction.REFUSE]: "degraded",
+};
+
+const nameOf = (object: ObjectDiff): string => {
+  const { group, kind, namespace, name } = refOf(object.ref);
+  return [group, kind, namespace, name].filter(Boolean).join("/");
+};
+
+/**
+ * Diff is what a run would change, by a dry run of the cluster's API server. That asks for each object, so it is done
+ * when somebody opens the tab and asks for it again, and not now and then.
+ */
+export function Diff({ name, service }: { name: string; service: Service }) {
+  const hub = useHub();
+  const place = placeOf(service);
+  const [turn, setTurn] = useState(0);
+  const { object } = useSearch({ from: "/services/$" });
+  const navigate = useNavigate({ from: "/services/$" });
+  const { value, failure, asOf, link, store } = useLive(
+    `diff ${name} ${turn}`,
+    () => ({
+      load: async (signal) => (await agentOf(hub, place).diff({ service: place.service }, { signal })).objects,
+    }),
+    hub.surroundings,
+    true,
+  );
+  const command = `leat diff service/${shellQuote(name)}`;
+  // What is most dangerous is first.
+  const objects = useMemo(
+    () => value?.toSorted((a, b) => actions.indexOf(a.action) - actions.indexOf(b.action)),
+    [value],
+  );
+  if (!objects) {
+    if (failure) {
+      return (
+        <ReachFailure failure={failure} cluster={service.spec?.cluster ?? ""} onRetry={store.retry} command={command} />
+      );
+    }
+    return (
+      <Card title={text.diff.title}>
+        <p className={styles.note}>{text.diff.comparing}</p>
+        <Skeleton lines={6} />
+      </Card>
+    );
+  }
+  const counts = actions.flatMap((action) => {
+    const count = objects.filter((each) => each.action === action).length;
+    return count > 0 ? [text.diff.part(count, text.diff.counts[action] ?? "")] : [];
+  });
+  return (
+    <Card title={text.diff.title} note={<Command label={text.sameAs}>{command}</Command>}>
+      {failure && <ReachNotice failure={failure} onRetry={store.retry} asOf={asOf} />}
+      <div className={styles.tools}>
+        <span>{counts.join(", ")}</span>
+        <span className={styles.note}>
+          {text.diff.readAt} <Age at={asOf} />
+        </span>
+        <Button busy={link === "loading"} onClick={() => setTurn(turn + 1)}>
+          {text.diff.again}
+        </Button>
+      </div>
+      {objects.length === 0 ? (
+        <Empty icon="check" tone="ok" title={text.diff.none}>
+          <p>{text.diff.noneBody}</p>
+        </Empty>
+      ) : (
+        <>
+          <ul className={styles.list}>
+            {objects.slice(0, mostObjects).map((each) => {
+              const key = nameOf(each);
+              return (
+                <Changed
+                  key={key}
+                  object={each}
+                  isOpen={key === object}
+                  onOpen={(isOpen) =>
+                    void navigate({
+                      to: ".",
+                      search: ({ object: _, ...rest }) => ({ ...rest, ...(isOpen && { object: key }) }),
+                      replace: true,
+                    })
+                  }
+                />
+              );
+            })}
+          </ul>
+          {objects.length > mostObjects && (
+            <Notice tone="idle" icon="info" title={text.diff.moreObjects(objects.length - mostObjects)} />
+          )}
+          <p className={styles.note}>{text.diff.masked}</p>
+        </>
+      )}
+    </Card>
+  );
+}
+
+/** Changed is one object that a run would change. One is open at a time, because the address names it. */
+function Changed({
+  object,
+  isOpen,
+  onOpen,
+}: {
+  object: ObjectDiff;
+  isOpen: boolean;
+  onOpen: (isOpen: boolean) => void;
+}) {
+  const id = useId();
+  const { kind, namespace, name } = refOf(object.ref);
+  return (
+    <li>
+      <button
+        type="button"
+        className={styles.head}
+        aria-expanded={isOpen}
+        aria-controls={isOpen ? id : undefined}
+        onClick={() => onOpen(!isOpen)}
+      >
+        <span className={classes(styles.sign, isOpen && styles.open)}>
+          <Icon name="chevron" />
+        </span>
+        <Badge tone={tones[object.action] ?? "idle"}>{text.diff.actions[object.action] ?? text.phase.UNKNOWN}</Badge>
+        <span className={styles.name}>
+          <span className={styles.kind}>{kind}</span> <strong>{name}</strong>{" "}
+          <span className={styles.kind}>{namespace}</span>
+        </span>
+      </button>
+      {isOpen && (
+        <div id={id} className={styles.body}>
+          {object.problem && (
+            <Notice tone="degraded" icon="alert" title={text.diff.problem}>
+              <p>{object.problem.message.slice(0, 2000)}</p>
+              <p>
+                <code>{reasonName(object.problem.reason)}</code>
+              </p>
+            </Notice>
+          )}
+          {object.unified === "" ? (
+            <p className={styles.note}>{text.diff.noDetails}</p>
+          ) : (
+            <Unified name={`${kind} ${name}`} unified={object.unified} />
+          )}
+        </div>
+      )}
+    </li>
+  );
+}
+
+const step = 1000;
+
+const looks: Record<string, string | undefined> = { "+": styles.added, "-": styles.removed, "@": styles.place };
+
+/** Unified is the difference itself. Its signs are text, so that no colour stands alone. */
+function Unified({ name, unified }: { name: string; unified: string }) {
+  const [most, setMost] = useState(step);
+  const lines = useMemo(() => unified.replace(/\n$/, "").split("\n"), [unified]);
+  return (
+    <>
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reached by the keyboard */}
+      <section className={styles.unified} aria-label={name} tabIndex={0}>
+        {lines.slice(0, most).map((line, index) => (
+          // biome-ignore lint/suspicious/noArrayIndexKey: the lines never move
+          <div key={index} className={looks[line[0] ?? ""]}>
+            <LogLine>{line === "" ? " " : line}</LogLine>
+          </div>
+        ))}
+      </section>
+      {lines.length > most && (
+        <Button onClick={() => setMost(most + 5 * step)}>
+          {text.diff.more(Math.min(5 * step, lines.length - most))}
+        </Button>
+      )}
+    </>
+  );
+}
