@@ -66,7 +66,8 @@ export function ServicePage() {
 }
 
 function Shown({ name: ref, service, link }: { name: string; service: Service; link: LinkState }) {
-  const { tab, why } = route.useSearch();
+  const search = route.useSearch();
+  const { tab, why } = search;
   const navigate = useNavigate();
   const refused = useServiceRights(ref, service);
   const { status, spec } = service;
@@ -84,7 +85,7 @@ function Shown({ name: ref, service, link }: { name: string; service: Service; l
     void navigate({
       to: "/services/$",
       params: { _splat: ref },
-      search: (now) => ({ ...now, why: isOpen }),
+      search: { ...search, why: isOpen },
       replace: true,
     });
   return (
