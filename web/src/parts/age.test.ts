@@ -12,17 +12,18 @@ const day = 24 * hour;
 test.each([
   [0, "now"],
   [-4 * second, "now"],
-  [-5 * second, "5s ago"],
-  [-90 * second, "90s ago"],
-  [-2 * 60 * second, "2m ago"],
-  [-119 * 60 * second, "119m ago"],
-  [-2 * hour, "2h ago"],
-  [-47 * hour, "47h ago"],
-  [-2 * day, "2d ago"],
-  [-400 * day, "400d ago"],
-  [-800 * day, "2y ago"],
+  [-5 * second, "5 sec ago"],
+  [-59 * second, "59 sec ago"],
+  [-71 * second, "1 min ago"],
+  [-2 * 60 * second, "2 min ago"],
+  [-119 * 60 * second, "119 min ago"],
+  [-2 * hour, "2 hr ago"],
+  [-47 * hour, "47 hr ago"],
+  [-2 * day, "2 days ago"],
+  [-400 * day, "400 days ago"],
+  [-800 * day, "2 yrs ago"],
   [59 * second, "now"],
-  [3 * hour, "in 3h"],
+  [3 * hour, "in 3 hr"],
 ])("%i ms from now is %s", (offset, words) => {
   expect(distance(now + offset, now)).toBe(words);
 });

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-import { useSyncExternalStore } from "react";
+import { useState, useSyncExternalStore } from "react";
 import { text } from "../text/en.ts";
 import { Button } from "./button.tsx";
 import { Icon } from "./icon.tsx";
@@ -45,20 +45,44 @@ const subscribe = (listener: () => void) => {
   return () => void listeners.delete(listener);
 };
 
-/** StatusMessages is where sentences appear. It is in the page from its beginning, or screen readers would miss them. */
+/**
+ * StatusMessages is where sentences appear. The latest one is in a live region, which is in the page from its beginning,
+ * or screen readers would miss it. The earlier ones have been read, so they are outside of it, and fold into one line
+ * where there are several.
+ */
 export function StatusMessages() {
   const shown = useSyncExternalStore(subscribe, () => messages);
+  const [isOpen, setOpen] = useState(false);
+  const latest = shown.find((message) => message.id === count);
+  const earlier = shown.filter((message) => message !== latest);
+  if (isOpen && earlier.length < 2) setOpen(false);
+  const isFolded = earlier.length > 1 && !isOpen;
   return (
-    <div className={styles.place} role="status" aria-live="polite">
-      {shown.map((message) => (
-        <div key={message.id} className={styles.message}>
-          <Icon name={message.isBad ? "cross" : "check"} />
-          <span>{message.text}</span>
-          <Button kind="quiet" icon="close" iconOnly onClick={() => dismiss(message.id)}>
-            {text.dismiss}
+    <div className={styles.place}>
+      {isFolded ? (
+        <div className={styles.message}>
+          <Button kind="quiet" icon="chevron" aria-expanded={false} onClick={() => setOpen(true)}>
+            {text.earlierMessages(earlier.length)}
           </Button>
         </div>
-      ))}
+      ) : (
+        earlier.map((message) => <Sentence key={message.id} message={message} />)
+      )}
+      <div role="status" aria-atomic="true">
+        {latest && <Sentence key={latest.id} message={latest} />}
+      </div>
+    </div>
+  );
+}
+
+function Sentence({ message }: { message: Message }) {
+  return (
+    <div className={styles.message}>
+      <Icon name={message.isBad ? "cross" : "check"} />
+      <span>{message.text}</span>
+      <Button kind="quiet" icon="close" iconOnly onClick={() => dismiss(message.id)}>
+        {text.dismiss}
+      </Button>
     </div>
   );
 }

@@ -220,8 +220,8 @@ function Frame({ person, children }: { person: string; children: ReactNode }) {
         <main id="content" ref={content} className={styles.content} tabIndex={-1}>
           <Stale value={isLost}>{children}</Stale>
         </main>
+        <StatusMessages />
       </div>
-      <StatusMessages />
       {isFinding && (
         <Suspense>
           <Finder onClose={() => setFinding(false)} />

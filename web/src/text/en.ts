@@ -18,6 +18,14 @@ function size(bytes: number): string {
   return new Intl.NumberFormat("en", format).format(bytes / 1000 ** step);
 }
 
+const exact = new Intl.DateTimeFormat("en", { dateStyle: "medium", timeStyle: "long" });
+const spans = Object.fromEntries(
+  (["year", "day", "hour", "minute", "second"] as const).map((unit) => [
+    unit,
+    new Intl.NumberFormat("en", { style: "unit", unit, unitDisplay: "short" }),
+  ]),
+);
+
 const number = (n: number) => numbers.format(n);
 const count = (n: number, one: string, many: string) => `${number(n)} ${plurals.select(n) === "one" ? one : many}`;
 
@@ -120,6 +128,10 @@ export const text = {
   /** The hub begins its messages in lower case, as parts of sentences. */
   sentence: (message: string) => message.charAt(0).toUpperCase() + message.slice(1),
   time: (at: number) => times.format(at),
+  now: "now",
+  ago: (n: number, unit: string) => `${spans[unit]?.format(n)} ago`,
+  until: (n: number, unit: string) => `in ${spans[unit]?.format(n)}`,
+  exactTime: (at: number) => exact.format(at),
   titleOf: (page: string) => (page === "" ? "Leat" : `${page} · Leat`),
 
   phase: {
@@ -158,6 +170,7 @@ export const text = {
   tryAgain: "Try again",
   close: "Close",
   dismiss: "Dismiss",
+  earlierMessages: (n: number) => count(n, "earlier message", "earlier messages"),
   none: "None",
   copied: "Copied",
   copyFailed: "The browser did not allow that. Select the text to copy it.",

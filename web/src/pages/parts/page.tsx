@@ -17,6 +17,7 @@ import { Palette } from "../../parts/palette.tsx";
 import { Phase, phaseNames, type Tone } from "../../parts/phase.tsx";
 import { Empty, ErrorState, Notice, Skeleton } from "../../parts/states.tsx";
 import { say } from "../../parts/status.tsx";
+import { useTitle } from "../../shell/shell.tsx";
 import { text } from "../../text/en.ts";
 import styles from "./page.module.css";
 
@@ -93,6 +94,7 @@ export function PartsPage() {
   const [isDialogOpen, setDialogOpen] = useState(false);
   const [isPaletteOpen, setPaletteOpen] = useState(false);
   const [query, setQuery] = useState("");
+  useTitle(text.partsTitle);
   return (
     <div className={styles.page}>
       <h1>{text.partsTitle}</h1>
