@@ -238,7 +238,7 @@ func (r webRule) broken(file, content string) []string {
 			continue
 		}
 		target = path.Join(path.Dir(file), target)
-		isOwn := path.Dir(target) == path.Dir(file)
+		isOwn := path.Dir(target) == path.Dir(file) || strings.HasPrefix(target, path.Dir(file)+"/")
 		if !isOwn && slices.ContainsFunc(r.imports, func(refused string) bool { return strings.HasPrefix(target, refused) }) {
 			found = append(found, fmt.Sprintf("imports %s", target))
 		}

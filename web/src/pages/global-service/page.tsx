@@ -90,7 +90,7 @@ function Shown({
       )}
       {spec?.description && <p>{spec.description}</p>}
       <div className={styles.cards}>
-        <Selection target={spec?.clusters} status={status} />
+        <Selection of={spec?.clusters} status={status} />
         <Template service={service} />
       </div>
       <Members name={name} after={after} version={versionOf(status)} />
@@ -119,7 +119,7 @@ function filterOf({ labels }: ClusterTarget): string | undefined {
 }
 
 /** Selection is which clusters the global service selects, in the words of its spec, and what the hub counts of them. */
-function Selection({ target, status }: { target: ClusterTarget | undefined; status: GlobalServiceStatus | undefined }) {
+function Selection({ of: target, status }: { of: ClusterTarget | undefined; status: GlobalServiceStatus | undefined }) {
   const hub = useHub();
   const all = useAnswer(
     "clusters in all",
