@@ -4,9 +4,10 @@
 import type { GlobalServiceStatus } from "../gen/leat/fleet/v1/global_service_pb";
 import type { IconName } from "../parts/icon.tsx";
 import { LiveState, type Tone } from "../parts/phase.tsx";
+import { delivery } from "../text/delivery.ts";
 import { text } from "../text/en.ts";
 
-const words = text.globalService;
+const words = delivery.globalService;
 
 /** Returns how a global service is, from the counts of its clusters. */
 export function lookOf(status: GlobalServiceStatus | undefined): { tone: Tone; icon: IconName; word: string } {

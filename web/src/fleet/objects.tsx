@@ -11,6 +11,7 @@ import { Command } from "../parts/command.tsx";
 import { FilterField } from "../parts/filter.tsx";
 import { type Column, Grid } from "../parts/grid.tsx";
 import { Empty, ErrorState, Notice, Skeleton } from "../parts/states.tsx";
+import { delivery } from "../text/delivery.ts";
 import { text } from "../text/en.ts";
 import styles from "./list.module.css";
 import { shellQuote } from "./refs.ts";
@@ -74,7 +75,7 @@ export function ObjectList<Entry>(props: ObjectListProps<Entry>) {
       )}
       {value && value.total > value.rows.length && (
         <div className={styles.notice}>
-          <Notice tone="idle" icon="info" title={text.cut(value.rows.length, value.total)} />
+          <Notice tone="idle" icon="info" title={delivery.cut(value.rows.length, value.total)} />
         </div>
       )}
       <div className={styles.rows}>

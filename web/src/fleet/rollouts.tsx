@@ -4,6 +4,7 @@
 import type { Rollout } from "../gen/leat/fleet/v1/rollout_pb";
 import type { IconName } from "../parts/icon.tsx";
 import { LiveState, type Tone } from "../parts/phase.tsx";
+import { delivery } from "../text/delivery.ts";
 import { text } from "../text/en.ts";
 import { Bar } from "./bar.tsx";
 import styles from "./rollouts.module.css";
@@ -43,21 +44,21 @@ export function RolloutState({ rollout }: { rollout: Rollout | undefined }) {
   if (!rollout) {
     return (
       <LiveState tone="idle" icon="dashed">
-        {text.rollout.noneYet}
+        {delivery.rollout.noneYet}
       </LiveState>
     );
   }
   if (rollout.state === "running" && needsPerson(rollout)) {
     return (
       <LiveState tone="warn" icon="person">
-        {text.rollout.waitsOnPerson}
+        {delivery.rollout.waitsOnPerson}
       </LiveState>
     );
   }
   const { icon } = looks[rollout.state] ?? unknown;
   return (
     <LiveState tone={toneOfRollout(rollout)} icon={icon}>
-      {text.rollout.states[rollout.state] ?? text.phase.UNKNOWN}
+      {delivery.rollout.states[rollout.state] ?? text.phase.UNKNOWN}
     </LiveState>
   );
 }
@@ -75,8 +76,8 @@ export function RolloutProgress({ rollout }: { rollout: Pick<Rollout, "arrived" 
         total={total}
       />
       <span className={styles.counts}>
-        {text.rollout.progress(arrived, total)}
-        {failed > 0 && <strong>{text.rollout.failed(failed)}</strong>}
+        {delivery.rollout.progress(arrived, total)}
+        {failed > 0 && <strong>{delivery.rollout.failed(failed)}</strong>}
       </span>
     </span>
   );

@@ -4,9 +4,9 @@
 import type { FleetSource } from "../gen/leat/fleet/v1/fleet_source_pb";
 import type { IconName } from "../parts/icon.tsx";
 import { LiveState, type Tone } from "../parts/phase.tsx";
-import { text } from "../text/en.ts";
+import { delivery } from "../text/delivery.ts";
 
-const words = text.fleetSource.states;
+const words = delivery.fleetSource.states;
 
 /** Returns how a fleet source is: what a person has to do comes first. */
 export function lookOf({ spec, status }: FleetSource): { tone: Tone; icon: IconName; word: string } {

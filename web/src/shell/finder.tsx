@@ -13,9 +13,9 @@ const kinds = [
   { kind: "Service", icon: "service", to: "/services/$", title: text.services },
   { kind: "Cluster", icon: "cluster", to: "/clusters/$", title: text.clusters },
   { kind: "Repository", icon: "repository", to: "/repositories/$", title: text.repositories },
-  { kind: "RolloutPolicy", icon: "rollout", to: "/rollouts/$", title: text.rollout.title },
-  { kind: "GlobalService", icon: "global", to: "/global-services/$", title: text.globalService.title },
-  { kind: "FleetSource", icon: "folder", to: "/fleet-sources/$", title: text.fleetSource.title },
+  { kind: "RolloutPolicy", icon: "rollout", to: "/rollouts/$", title: text.rollouts },
+  { kind: "GlobalService", icon: "global", to: "/global-services/$", title: text.globalServices },
+  { kind: "FleetSource", icon: "folder", to: "/fleet-sources/$", title: text.fleetSources },
 ] as const;
 
 const pause = 200;
@@ -66,17 +66,17 @@ export function Finder({ onClose }: { onClose: () => void }) {
       label: text.repositories,
       run: () => void navigate({ to: "/repositories" }),
     },
-    { id: "rollouts", icon: "rollout", label: text.rollout.title, run: () => void navigate({ to: "/rollouts" }) },
+    { id: "rollouts", icon: "rollout", label: text.rollouts, run: () => void navigate({ to: "/rollouts" }) },
     {
       id: "global-services",
       icon: "global",
-      label: text.globalService.title,
+      label: text.globalServices,
       run: () => void navigate({ to: "/global-services" }),
     },
     {
       id: "fleet-sources",
       icon: "folder",
-      label: text.fleetSource.title,
+      label: text.fleetSources,
       run: () => void navigate({ to: "/fleet-sources" }),
     },
   ];

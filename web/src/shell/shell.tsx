@@ -49,9 +49,9 @@ const places: { to: Place; label: string; icon: IconName }[] = [
   { to: "/services", label: text.services, icon: "service" },
   { to: "/clusters", label: text.clusters, icon: "cluster" },
   { to: "/repositories", label: text.repositories, icon: "repository" },
-  { to: "/rollouts", label: text.rollout.title, icon: "rollout" },
-  { to: "/global-services", label: text.globalService.title, icon: "global" },
-  { to: "/fleet-sources", label: text.fleetSource.title, icon: "folder" },
+  { to: "/rollouts", label: text.rollouts, icon: "rollout" },
+  { to: "/global-services", label: text.globalServices, icon: "global" },
+  { to: "/fleet-sources", label: text.fleetSources, icon: "folder" },
   { to: "/access", label: text.access.title, icon: "key" },
   { to: "/audit", label: text.audit.title, icon: "clock" },
 ];

@@ -10,6 +10,7 @@ import { Command } from "../../parts/command.tsx";
 import { Empty, Skeleton } from "../../parts/states.tsx";
 import type { ClustersSearch, ListSearch } from "../../shell/router.tsx";
 import { useTitle } from "../../shell/shell.tsx";
+import { delivery } from "../../text/delivery.ts";
 import { text } from "../../text/en.ts";
 import styles from "./page.module.css";
 
@@ -64,9 +65,9 @@ export function ClustersPage() {
 /** Views are the ways to look at the clusters: the list alone, or with a map above it. */
 function Views({ search: { view, by: _, ...list } }: { search: ClustersSearch }) {
   return (
-    <nav className={styles.views} aria-label={text.map.views}>
+    <nav className={styles.views} aria-label={delivery.map.views}>
       <Link to="/clusters" search={list} activeOptions={{ exact: true }} aria-current={view ? undefined : "true"}>
-        {text.map.table}
+        {delivery.map.table}
       </Link>
       <Link
         to="/clusters"
@@ -74,7 +75,7 @@ function Views({ search: { view, by: _, ...list } }: { search: ClustersSearch })
         activeOptions={{ exact: true }}
         aria-current={view ? "true" : undefined}
       >
-        {text.map.map}
+        {delivery.map.map}
       </Link>
     </nav>
   );

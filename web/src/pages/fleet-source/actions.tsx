@@ -10,10 +10,11 @@ import { type FleetSource, FleetSourceAction, type FleetSourceDocument } from ".
 import { type Hub, useHub } from "../../hub/hub.ts";
 import { splitRef } from "../../hub/object.ts";
 import { Button } from "../../parts/button.tsx";
+import { delivery } from "../../text/delivery.ts";
 import { text } from "../../text/en.ts";
 import styles from "./page.module.css";
 
-const words = text.fleetSource;
+const words = delivery.fleetSource;
 const verbs = ["sync", "confirm"] as const;
 
 const pageSize = 500;

@@ -12,10 +12,11 @@ import type { IconName } from "../../parts/icon.tsx";
 import { LiveState, type Tone } from "../../parts/phase.tsx";
 import { useNarrow } from "../../parts/rows.ts";
 import { Empty, ErrorState, Skeleton } from "../../parts/states.tsx";
+import { delivery } from "../../text/delivery.ts";
 import { text } from "../../text/en.ts";
 import styles from "./page.module.css";
 
-const words = text.fleetSource;
+const words = delivery.fleetSource;
 const pageSize = 100;
 
 const looks: Record<FleetSourceAction, { tone: Tone; icon: IconName }> = {
@@ -137,15 +138,15 @@ export function Documents({
         </div>
       )}
       {(after || value?.nextPageToken) && (
-        <nav className={styles.pages} aria-label={text.pagesOf(words.documents)}>
+        <nav className={styles.pages} aria-label={delivery.pagesOf(words.documents)}>
           {after && (
             <Link to="/fleet-sources/$" params={{ _splat: name }} activeOptions={{ exact: true }}>
-              {text.firstPage}
+              {delivery.firstPage}
             </Link>
           )}
           {value?.nextPageToken && (
             <Link to="/fleet-sources/$" params={{ _splat: name }} search={{ after: value.nextPageToken }}>
-              {text.nextPage}
+              {delivery.nextPage}
             </Link>
           )}
         </nav>

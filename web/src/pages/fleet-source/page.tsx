@@ -17,13 +17,14 @@ import { Age } from "../../parts/age.tsx";
 import { Badge } from "../../parts/badge.tsx";
 import { ErrorState, Notice, Skeleton } from "../../parts/states.tsx";
 import { useTitle } from "../../shell/shell.tsx";
+import { delivery } from "../../text/delivery.ts";
 import { text } from "../../text/en.ts";
 import { SourceActions } from "./actions.tsx";
 import { Documents } from "./documents.tsx";
 import styles from "./page.module.css";
 
 const route = getRouteApi("/fleet-sources/$");
-const words = text.fleetSource;
+const words = delivery.fleetSource;
 
 /** FleetSourcePage is one fleet source: what waits for a person, what the latest look found, and each document. */
 export function FleetSourcePage() {
@@ -76,7 +77,7 @@ function Shown({
   return (
     <Page>
       <ObjectHead
-        kind={{ to: "/fleet-sources", title: words.title }}
+        kind={{ to: "/fleet-sources", title: text.fleetSources }}
         name={name}
         phase=""
         state={{ show: <SourceState source={source} />, tone: lookOf(source).tone }}

@@ -16,11 +16,12 @@ import { Command } from "../../parts/command.tsx";
 import type { Column } from "../../parts/grid.tsx";
 import { Empty } from "../../parts/states.tsx";
 import { useTitle } from "../../shell/shell.tsx";
+import { delivery } from "../../text/delivery.ts";
 import { text } from "../../text/en.ts";
 import styles from "./page.module.css";
 
 const route = getRouteApi("/fleet-sources/");
-const words = text.fleetSource;
+const words = delivery.fleetSource;
 
 interface Entry {
   row: FleetRow;
@@ -115,11 +116,11 @@ const columns: readonly Column<Entry>[] = [
 
 /** FleetSourcesPage is every fleet source: those with problems, and those that wait for a person, first. */
 export function FleetSourcesPage() {
-  useTitle(words.title);
+  useTitle(text.fleetSources);
   const { filter = "" } = route.useSearch();
   const navigate = useNavigate();
   return (
-    <ListPage title={words.title}>
+    <ListPage title={text.fleetSources}>
       <ObjectList
         kind="FleetSource"
         noun="fleetsources"

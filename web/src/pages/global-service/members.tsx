@@ -15,10 +15,11 @@ import { type Column, Grid } from "../../parts/grid.tsx";
 import { LiveState, Phase } from "../../parts/phase.tsx";
 import { useNarrow } from "../../parts/rows.ts";
 import { Empty, ErrorState, Skeleton } from "../../parts/states.tsx";
+import { delivery } from "../../text/delivery.ts";
 import { text } from "../../text/en.ts";
 import styles from "./page.module.css";
 
-const words = text.globalService;
+const words = delivery.globalService;
 const pageSize = 100;
 
 const problemOf = ({ problem, service }: GlobalServiceMember) => problem ?? service?.status?.problem;
@@ -151,15 +152,15 @@ export function Members({ name, after, version }: { name: string; after: string 
         </div>
       )}
       {(after || value?.nextPageToken) && (
-        <nav className={styles.pages} aria-label={text.pagesOf(words.members)}>
+        <nav className={styles.pages} aria-label={delivery.pagesOf(words.members)}>
           {after && (
             <Link to="/global-services/$" params={{ _splat: name }} activeOptions={{ exact: true }}>
-              {text.firstPage}
+              {delivery.firstPage}
             </Link>
           )}
           {value?.nextPageToken && (
             <Link to="/global-services/$" params={{ _splat: name }} search={{ after: value.nextPageToken }}>
-              {text.nextPage}
+              {delivery.nextPage}
             </Link>
           )}
         </nav>

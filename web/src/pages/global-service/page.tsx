@@ -18,12 +18,13 @@ import { Badge } from "../../parts/badge.tsx";
 import { Command } from "../../parts/command.tsx";
 import { ErrorState, Notice, Skeleton } from "../../parts/states.tsx";
 import { useTitle } from "../../shell/shell.tsx";
+import { delivery } from "../../text/delivery.ts";
 import { text } from "../../text/en.ts";
 import { Members } from "./members.tsx";
 import styles from "./page.module.css";
 
 const route = getRouteApi("/global-services/$");
-const words = text.globalService;
+const words = delivery.globalService;
 
 /** GlobalServicePage is one global service: which clusters have it and why, and where it waits for a person. */
 export function GlobalServicePage() {
@@ -69,7 +70,7 @@ function Shown({
   return (
     <Page>
       <ObjectHead
-        kind={{ to: "/global-services", title: words.title }}
+        kind={{ to: "/global-services", title: text.globalServices }}
         name={name}
         phase=""
         state={{ show: <GlobalState status={status} />, tone: lookOf(status).tone }}

@@ -13,6 +13,7 @@ import { Command } from "../../parts/command.tsx";
 import type { Column } from "../../parts/grid.tsx";
 import { Empty } from "../../parts/states.tsx";
 import { useTitle } from "../../shell/shell.tsx";
+import { delivery } from "../../text/delivery.ts";
 import { text } from "../../text/en.ts";
 import styles from "./page.module.css";
 
@@ -38,7 +39,7 @@ const trouble = ({ status }: Entry): number =>
 const compare = (a: Entry, b: Entry): number =>
   Number(trouble(b) > 0) - Number(trouble(a) > 0) || (a.row.ref < b.row.ref ? -1 : 1);
 
-const words = text.globalService;
+const words = delivery.globalService;
 
 const count = (id: string, title: string, of: (status: GlobalServiceStatus) => number): Column<Entry> => ({
   id,
@@ -99,11 +100,11 @@ const columns: readonly Column<Entry>[] = [
 
 /** GlobalServicesPage is every global service: those with clusters that want a person first. */
 export function GlobalServicesPage() {
-  useTitle(words.title);
+  useTitle(text.globalServices);
   const { filter = "" } = route.useSearch();
   const navigate = useNavigate();
   return (
-    <ListPage title={words.title}>
+    <ListPage title={text.globalServices}>
       <ObjectList
         kind="GlobalService"
         noun="globalservices"

@@ -13,6 +13,7 @@ import { splitRef } from "../../hub/object.ts";
 import type { Person } from "../../hub/token.ts";
 import { Button } from "../../parts/button.tsx";
 import { useSignIn } from "../../shell/shell.tsx";
+import { delivery } from "../../text/delivery.ts";
 import { text } from "../../text/en.ts";
 
 const verbs = ["pause", "control", "approve"] as const;
@@ -30,14 +31,14 @@ export function approvalRefused(
 ): string | undefined {
   const groups = wave?.approval?.groups ?? [];
   const given = rollout.waves.find(({ name }) => name === rollout.wave)?.approvedBy ?? [];
-  if (person && given.includes(person.name)) return text.rollout.approvedAlready;
+  if (person && given.includes(person.name)) return delivery.rollout.approvedAlready;
   if (groups.length === 0) {
     const why = refused("approve");
     if (why !== undefined) return why;
   } else if (!groups.some((group) => person?.groups.includes(group))) {
-    return text.rollout.byGroups(rollout.wave, groups);
+    return delivery.rollout.byGroups(rollout.wave, groups);
   }
-  if (wave?.approval?.notByAuthor && person && rollout.authors.includes(person.name)) return text.rollout.byAuthor;
+  if (wave?.approval?.notByAuthor && person && rollout.authors.includes(person.name)) return delivery.rollout.byAuthor;
   return undefined;
 }
 
@@ -45,7 +46,7 @@ export function approvalRefused(
 async function control(hub: Hub, name: string, seen: bigint, verb: string, options: CallOptions): Promise<void> {
   const { rollout } = await hub.rollouts.getRollout({ name, page: { size: 1 } });
   if (rollout && rollout.number !== seen) {
-    throw new ConnectError(text.rollout.moved(rollout.number), Code.FailedPrecondition);
+    throw new ConnectError(delivery.rollout.moved(rollout.number), Code.FailedPrecondition);
   }
   await hub.rollouts.controlRollout({ name, verb }, options);
 }
@@ -63,7 +64,7 @@ interface Choice {
 
 /** Returns what a person can ask of a rollout now, besides an approval: nothing that its state makes senseless. */
 function choicesOf(rollout: Rollout, wave: RolloutWave | undefined, refused: Refused): Choice[] {
-  const words = text.rollout;
+  const words = delivery.rollout;
   const { number, state } = rollout;
   const mayNotControl = refused("control");
   // The right to control includes to pause.
@@ -151,14 +152,14 @@ export function RolloutActions({
   const quoted = shellQuote(name);
   const approve = (): Step => ({
     id: "approve",
-    title: text.rollout.approveTitle(rollout.wave),
-    verb: text.rollout.approve,
-    body: <p>{text.rollout.approveBody(rollout.wave)}</p>,
+    title: delivery.rollout.approveTitle(rollout.wave),
+    verb: delivery.rollout.approve,
+    body: <p>{delivery.rollout.approveBody(rollout.wave)}</p>,
     command: `leat rollout approve ${quoted} --wave ${shellQuote(rollout.wave)}`,
     act: async (options) => {
       await hub.rollouts.approveRollout({ name, wave: rollout.wave }, options);
       onDone();
-      return text.rollout.approved;
+      return delivery.rollout.approved;
     },
   });
   const stepOf = ({ verb, title, label, kind, body, done }: Choice): Step => ({
@@ -188,7 +189,7 @@ export function RolloutActions({
           refused={approvalRefused(rollout, wave, signIn.state === "in" ? signIn.person : undefined, refused)}
           onClick={() => setStep(approve())}
         >
-          {text.rollout.approve}
+          {delivery.rollout.approve}
         </Button>
       )}
       {choices.map((choice) => (

@@ -16,6 +16,7 @@ import { rowSource, splitRef } from "../../hub/object.ts";
 import { Age } from "../../parts/age.tsx";
 import { Empty, ErrorState, Notice, Skeleton } from "../../parts/states.tsx";
 import { useTitle } from "../../shell/shell.tsx";
+import { delivery } from "../../text/delivery.ts";
 import { text } from "../../text/en.ts";
 import { RolloutActions } from "./actions.tsx";
 import { readRollout } from "./members.ts";
@@ -104,14 +105,14 @@ function Shown({
   return (
     <Page>
       <ObjectHead
-        kind={{ to: "/rollouts", title: text.rollout.title }}
+        kind={{ to: "/rollouts", title: text.rollouts }}
         name={name}
         phase=""
         state={{ show: <RolloutState rollout={rollout} />, tone: toneOfRollout(rollout) }}
         since={at}
         link={link}
         problem={policy.status?.problem && { reason: "ROLLOUT_TOO_LARGE", message: policy.status.problem.message }}
-        facts={rollout && <span>{text.rollout.numbered(rollout.number)}</span>}
+        facts={rollout && <span>{delivery.rollout.numbered(rollout.number)}</span>}
         actions={
           rollout &&
           isLatest && (
@@ -121,10 +122,10 @@ function Shown({
         command={command}
       />
       {rollout && latest && !isLatest && (
-        <Notice tone="idle" icon="clock" title={text.rollout.older(latest.number)}>
+        <Notice tone="idle" icon="clock" title={delivery.rollout.older(latest.number)}>
           <p>
             <Link to="/rollouts/$" params={{ _splat: name }} activeOptions={{ exact: true }}>
-              {text.rollout.toLatest}
+              {delivery.rollout.toLatest}
             </Link>
           </p>
         </Notice>
@@ -140,8 +141,8 @@ function Shown({
               <Skeleton lines={8} />
             ) : (
               <div className={styles.none}>
-                <Empty icon="rollout" title={text.rollout.noneYet}>
-                  <p>{text.rollout.noneYetBody}</p>
+                <Empty icon="rollout" title={delivery.rollout.noneYet}>
+                  <p>{delivery.rollout.noneYetBody}</p>
                 </Empty>
               </div>
             )
@@ -169,7 +170,7 @@ function Shown({
 function Held({ rollout }: { rollout: Rollout }) {
   const words = rollout.why || rollout.waitsFor;
   if (words === "") {
-    return hasEnded(rollout) ? null : <p className={styles.quiet}>{text.rollout.nothingHolds}</p>;
+    return hasEnded(rollout) ? null : <p className={styles.quiet}>{delivery.rollout.nothingHolds}</p>;
   }
   const tone = toneOfRollout(rollout);
   const until = ms(rollout.waitsUntil);
@@ -179,13 +180,13 @@ function Held({ rollout }: { rollout: Rollout }) {
       icon={needsPerson(rollout) ? "person" : tone === "progress" ? "clock" : "alert"}
       title={text.sentence(words)}
     >
-      {until !== undefined && <p>{text.rollout.until(until)}</p>}
+      {until !== undefined && <p>{delivery.rollout.until(until)}</p>}
     </Notice>
   );
 }
 
 function Counts({ rollout }: { rollout: Rollout }) {
-  const words = text.rollout;
+  const words = delivery.rollout;
   return (
     <Card title={words.column.progress}>
       <Facts

@@ -22,11 +22,12 @@ import type { IconName } from "../../parts/icon.tsx";
 import { LiveState, type Tone } from "../../parts/phase.tsx";
 import { useNarrow } from "../../parts/rows.ts";
 import { Notice } from "../../parts/states.tsx";
+import { delivery } from "../../text/delivery.ts";
 import { text } from "../../text/en.ts";
 import type { Detail } from "./members.ts";
 import styles from "./page.module.css";
 
-const words = text.rollout;
+const words = delivery.rollout;
 
 const secondsOf = (span: Duration | undefined): number => (span ? Number(span.seconds) + span.nanos / 1e9 : 0);
 

@@ -13,6 +13,7 @@ import { Command } from "../../parts/command.tsx";
 import type { Column } from "../../parts/grid.tsx";
 import { Empty } from "../../parts/states.tsx";
 import { useTitle } from "../../shell/shell.tsx";
+import { delivery } from "../../text/delivery.ts";
 import { text } from "../../text/en.ts";
 import styles from "./page.module.css";
 
@@ -74,14 +75,19 @@ const columns: readonly Column<Entry>[] = [
   },
   {
     id: "progress",
-    title: text.rollout.column.progress,
+    title: delivery.rollout.column.progress,
     width: "minmax(15rem, 1.3fr)",
     cell: ({ rollout }) => rollout && <RolloutProgress rollout={rollout} />,
   },
-  { id: "wave", title: text.rollout.column.wave, width: "minmax(5rem, 0.7fr)", cell: ({ rollout }) => rollout?.wave },
+  {
+    id: "wave",
+    title: delivery.rollout.column.wave,
+    width: "minmax(5rem, 0.7fr)",
+    cell: ({ rollout }) => rollout?.wave,
+  },
   {
     id: "held",
-    title: text.rollout.column.held,
+    title: delivery.rollout.column.held,
     width: "minmax(10rem, 2.4fr)",
     place: "note",
     cell: ({ held }) => (
@@ -102,11 +108,11 @@ const columns: readonly Column<Entry>[] = [
 
 /** RolloutsPage is every policy with its latest rollout: first those that wait for a person, with what holds them. */
 export function RolloutsPage() {
-  useTitle(text.rollout.title);
+  useTitle(text.rollouts);
   const { filter = "" } = route.useSearch();
   const navigate = useNavigate();
   return (
-    <ListPage title={text.rollout.title}>
+    <ListPage title={text.rollouts}>
       <ObjectList
         kind="RolloutPolicy"
         noun="rolloutpolicies"
@@ -118,8 +124,8 @@ export function RolloutsPage() {
         entryKey={({ ref }) => ref}
         onOpen={({ ref }) => void navigate({ to: "/rollouts/$", params: { _splat: ref } })}
         empty={
-          <Empty icon="rollout" title={text.rollout.none}>
-            <p>{text.rollout.noneBody}</p>
+          <Empty icon="rollout" title={delivery.rollout.none}>
+            <p>{delivery.rollout.noneBody}</p>
             <Command>leat apply -f rolloutpolicy.yaml</Command>
           </Empty>
         }

@@ -276,13 +276,13 @@ function Overview({ service }: { service: Service }) {
               ],
             hold !== undefined &&
               hold.policy !== "" && [
-                text.rollout.ofService,
+                text.condition.rollout,
                 <Link key="rollout" to="/rollouts/$" params={{ _splat: refIn(project, hold.policy) }}>
-                  {hold.waitsFor || text.rollout.heldBy(hold.policy)}
+                  {hold.waitsFor || text.condition.heldUntil(hold.policy)}
                 </Link>,
               ],
             globalService !== "" && [
-              text.globalService.derivedFrom,
+              text.condition.derivedFrom,
               <Link key="global" to="/global-services/$" params={{ _splat: refIn(project, globalService) }}>
                 {globalService}
               </Link>,

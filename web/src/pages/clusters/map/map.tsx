@@ -20,12 +20,13 @@ import { classes } from "../../../parts/classes.ts";
 import { now, subscribeToClock } from "../../../parts/clock.ts";
 import { Stale } from "../../../parts/phase.tsx";
 import { ErrorState, Notice, Skeleton } from "../../../parts/states.tsx";
+import { delivery } from "../../../text/delivery.ts";
 import { text } from "../../../text/en.ts";
 import { draw, type Inks, shapeOf } from "./draw.ts";
 import { type Cell, cellAt, groupsOf, headingHeight, type Layout, layoutOf, moved, placeOf } from "./layout.ts";
 import styles from "./map.module.css";
 
-const words = text.map;
+const words = delivery.map;
 
 const windowSize = 500;
 /** The most cells of a map. */
@@ -147,7 +148,7 @@ export function ClusterMap({
       </div>
       {link === "stopped" && failure && <ErrorState failure={failure} onRetry={retry} />}
       {value.total > value.cells.length && (
-        <Notice tone="idle" icon="info" title={text.cut(value.cells.length, value.total)} />
+        <Notice tone="idle" icon="info" title={delivery.cut(value.cells.length, value.total)} />
       )}
       <Cells groups={groups} isOld={link === "reconnecting"} />
     </section>
