@@ -7,8 +7,11 @@ import { cdp, page } from "vitest/browser";
 import { App } from "../src/app.tsx";
 import { say } from "../src/parts/status.tsx";
 import { makeRouter } from "../src/shell/router.tsx";
+import { documentsOf, sourceRows } from "./fleet-sources.ts";
+import { globalMembers, globalRows } from "./global-services.ts";
 import { type Answers, makeHub } from "./hub.ts";
 import { render } from "./render.tsx";
+import { policyRows, rolloutAnswers } from "./rollouts.ts";
 
 // How people set their screens: colours of their own, no motion, 200 %, narrow. Every page of the router is tried, so a
 // new one is among them at once.
@@ -17,13 +20,26 @@ import { render } from "./render.tsx";
 const examples: Record<string, string> = {
   "/services/$": "cart@berlin",
   "/commits/$": `demo@${"4f2c".repeat(10)}`,
+  "/rollouts/$": "shops",
+  "/global-services/$": "ingress",
+  "/fleet-sources/$": "fleet",
   default: "berlin",
 };
 
 const paths = Object.keys(makeRouter(createMemoryHistory()).routesByPath)
   .map((path) => path.replace("$", examples[path] ?? (examples.default as string)))
   // Somebody who is signed in is led away from it. Its own tests show it.
-  .filter((path) => path !== "/sign-in");
+  .filter((path) => path !== "/sign-in")
+  .concat("/clusters?view=map&by=region");
+
+/** What the pages of delivery need of the hub: their objects are in documents. */
+const delivery: Partial<Answers> = {
+  objects: (kind) =>
+    ({ RolloutPolicy: policyRows, GlobalService: globalRows, FleetSource: sourceRows })[kind as "FleetSource"]?.(),
+  rollouts: rolloutAnswers,
+  globals: { listGlobalServiceMembers: globalMembers },
+  sources: { listFleetSourceDocuments: (request) => documentsOf(request) },
+};
 
 interface Devtools {
   send(method: string, params: object): Promise<unknown>;
@@ -35,7 +51,7 @@ const emulate = (feature: string, value: string) =>
 afterEach(() => (cdp() as Devtools).send("Emulation.setEmulatedMedia", { features: [] }));
 
 async function open(path: string, change: Partial<Answers> = {}) {
-  const { hub } = makeHub(change);
+  const { hub } = makeHub({ ...delivery, ...change });
   const router = makeRouter(createMemoryHistory({ initialEntries: [`/ui${path}`] }));
   render(<App hub={hub} router={router} />);
   await expect.element(page.getByRole("heading", { level: 1 })).toBeVisible();

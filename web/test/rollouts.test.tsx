@@ -117,6 +117,24 @@ describe("a rollout", () => {
     await expect.poll(() => router.state.location.pathname).toBe("/services/web-40@boston");
   });
 
+  test("it goes as the hub says, until its policy is deleted", async () => {
+    let current = rollout();
+    let rows = [policyRow("shops", current)];
+    const { answers } = open("/rollouts/shops", {
+      objects: policies(() => rows),
+      rollouts: { ...rolloutAnswers, getRollout: () => rolloutAnswer(current) },
+    });
+    await expect.element(page.getByText("12 of 412", { exact: false }).first()).toBeVisible();
+    current = rollout({ arrived: 200, failed: 0, wave: "rest", waitsOn: "", waitsFor: "" });
+    rows = [policyRow("shops", current)];
+    answers.changeLists();
+    await expect.element(page.getByText("200 of 412")).toBeVisible();
+    await expect.element(page.getByText("Nothing holds it.", { exact: false })).toBeVisible();
+    rows = [];
+    answers.changeLists();
+    await expect.element(page.getByText("There is no such object")).toBeVisible();
+  });
+
   test("further pages are read until the failed members are found, and no more", async () => {
     const asked: string[] = [];
     open("/rollouts/shops", {

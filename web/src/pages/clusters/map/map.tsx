@@ -278,6 +278,8 @@ function Cells({ groups, isOld }: { groups: ReturnType<typeof groupsOf>; isOld: 
             aria-describedby="map-keys"
             onFocus={() => setFocused(true)}
             onBlur={() => setFocused(false)}
+            onPointerEnter={() => setPointed(index)}
+            onPointerLeave={() => setPointed(undefined)}
             onClick={() => open(cell.ref)}
             onKeyDown={(event) => {
               if (event.altKey || event.ctrlKey || event.metaKey || event.shiftKey) return;
