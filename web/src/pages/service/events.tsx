@@ -16,6 +16,7 @@ import { Command } from "../../parts/command.tsx";
 import { type Column, Grid } from "../../parts/grid.tsx";
 import { LogLine } from "../../parts/line.tsx";
 import { Phase, State } from "../../parts/phase.tsx";
+import { useNarrow } from "../../parts/rows.ts";
 import { Empty, Notice, Skeleton } from "../../parts/states.tsx";
 import { text } from "../../text/en.ts";
 import styles from "./events.module.css";
@@ -96,6 +97,17 @@ export function Events({ name, service }: { name: string; service: Service }) {
   );
 }
 
+/** Message is what happened, and on a narrow screen, which has no column for it, to what. */
+function Message({ event }: { event: KubeEvent | AgentEvent }) {
+  const isNarrow = useNarrow();
+  const message = event.message.replaceAll("\n", " ");
+  return (
+    <span title={event.message}>
+      <LogLine most={500}>{isNarrow && event.name !== "" ? `${event.name}: ${message}` : message}</LogLine>
+    </span>
+  );
+}
+
 const columns: readonly Column<Happening>[] = [
   {
     id: "reason",
@@ -125,11 +137,7 @@ const columns: readonly Column<Happening>[] = [
     title: text.column.message,
     width: "minmax(14rem, 3fr)",
     place: "note",
-    cell: ({ event }) => (
-      <span title={event.message}>
-        <LogLine most={500}>{event.message.replaceAll("\n", " ")}</LogLine>
-      </span>
-    ),
+    cell: ({ event }) => <Message event={event} />,
   },
   {
     id: "count",
