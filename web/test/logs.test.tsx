@@ -42,6 +42,9 @@ describe("a service's logs", () => {
     open("/services/cart@berlin?tab=logs", { agent, ...clusterApi({ pods, deployments: ["cart"], logs }) });
     await expect.element(page.getByText("4 lines of 3 containers")).toBeVisible();
     expect(lines()).toEqual(["first", "second", "third ERROR", "fourth of the proxy"]);
+    await expect
+      .element(page.getByText("kubectl logs deployment/cart --all-pods -n shop --all-containers -f", { exact: true }))
+      .toBeVisible();
     await expectAccessible();
   });
 

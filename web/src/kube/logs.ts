@@ -22,6 +22,8 @@ export interface LogSource {
   namespace: string;
   pod: string;
   container: string;
+  /** The object whose pod it is, as kubectl names it, such as "deployment/web". */
+  owner: string;
 }
 
 /** Choice is which logs are shown. */
@@ -71,11 +73,12 @@ interface RawWorkload {
 
 const mostContainers = 20;
 
-const containersOf = ({ metadata, spec }: RawPod): LogSource[] =>
+const containersOf = ({ metadata, spec }: RawPod, { kind, name: owner }: Ref): LogSource[] =>
   [...(spec?.containers ?? []), ...(spec?.initContainers ?? [])].slice(0, mostContainers).map(({ name }) => ({
     namespace: String(metadata?.namespace ?? ""),
     pod: String(metadata?.name ?? ""),
     container: String(name ?? ""),
+    owner: `${kind.toLowerCase()}/${owner}`,
   }));
 
 /** Returns the pods of an object: itself, or those that it owns. */
@@ -111,16 +114,16 @@ async function findSources(hub: Hub, place: Place, signal: AbortSignal): Promise
     .map((object) => refOf(object.ref))
     .filter((ref) => workloadOf(ref) || (ref.group === "" && ref.kind === "Pod"))
     .slice(0, mostWorkloads);
-  const found = await eachOf(refs, (ref) =>
+  const answers = await eachOf(refs, (ref) =>
     podsOf(hub, place.cluster, ref, signal).then(
-      (pods): { pods: RawPod[]; failure?: unknown } => ({ pods }),
-      (failure: unknown) => ({ pods: [], failure }),
+      (pods): { found: LogSource[]; failure?: unknown } => ({ found: pods.flatMap((pod) => containersOf(pod, ref)) }),
+      (failure: unknown) => ({ found: [], failure }),
     ),
   );
   // One workload that cannot be read leaves the others; none at all is the failure of the page.
-  const failed = found.find(({ failure }) => failure !== undefined);
-  if (failed && found.every(({ pods }) => pods.length === 0)) throw failed.failure;
-  return found.flatMap(({ pods }) => pods.flatMap(containersOf));
+  const failed = answers.find(({ failure }) => failure !== undefined);
+  if (failed && answers.every(({ found }) => found.length === 0)) throw failed.failure;
+  return answers.flatMap(({ found }) => found);
 }
 
 /** Does something with each, a few at a time. */

@@ -13,7 +13,7 @@ import type { KubeEvent } from "../../kube/events.ts";
 import { placeOf } from "../../kube/names.ts";
 import { Age } from "../../parts/age.tsx";
 import { Command } from "../../parts/command.tsx";
-import { type Column, Grid } from "../../parts/grid.tsx";
+import { type Column, Grid, narrow, wide } from "../../parts/grid.tsx";
 import { LogLine } from "../../parts/line.tsx";
 import { Phase, State } from "../../parts/phase.tsx";
 import { useNarrow } from "../../parts/rows.ts";
@@ -31,6 +31,7 @@ export function Events({ name, service }: { name: string; service: Service }) {
   const hub = useHub();
   const { warnings = false } = useSearch({ from: "/services/$" });
   const navigate = useNavigate({ from: "/services/$" });
+  const isNarrow = useNarrow();
   const place = placeOf(service);
   const noted = useLive(`events ${name}`, () => notedSource(hub, place), hub.surroundings, true);
   const agent = useLive(`agent ${name}`, () => agentEventSource(hub, place), hub.surroundings, true);
@@ -77,7 +78,10 @@ export function Events({ name, service }: { name: string; service: Service }) {
           command={command}
         />
       ) : all.length > 0 ? (
-        <div className={styles.frame}>
+        <div
+          className={styles.frame}
+          style={{ blockSize: `calc(${all.length * (isNarrow ? narrow : wide)}px + 2.25rem + 1px)` }}
+        >
           <Grid
             label={text.events.title}
             columns={columns}
@@ -150,7 +154,7 @@ const columns: readonly Column<Happening>[] = [
   {
     id: "at",
     title: text.events.last,
-    width: "5rem",
+    width: "6rem",
     place: "end",
     isNumber: true,
     cell: ({ at }) => <Age at={at} />,

@@ -52,9 +52,11 @@ export function Logs({ name, service }: { name: string; service: Service }) {
   const matcher = useMemo(() => matcherOf(search.find ?? "", search.regexp === true), [search.find, search.regexp]);
   const objection = "objection" in matcher ? matcher.objection : undefined;
   const namespace = value?.sources[0]?.namespace ?? place.namespace;
+  const owners = new Set(value?.sources.map(({ owner }) => owner));
+  const [owner = "deployment/NAME"] = owners.size === 1 ? owners : [];
   const command = [
     "kubectl logs",
-    search.pod ? shellQuote(search.pod) : "deployment/NAME --all-pods",
+    search.pod ? shellQuote(search.pod) : `${shellQuote(owner)} --all-pods`,
     `-n ${shellQuote(namespace)}`,
     search.container ? `-c ${shellQuote(search.container)}` : "--all-containers",
     search.previous ? "--previous" : "-f",
@@ -231,7 +233,7 @@ function Shown({
         {ring.dropped > 0 && <Notice tone="idle" icon="info" title={text.logs.dropped(ring.dropped)} />}
         {hasGap && <Notice tone="warn" icon="alert" title={text.logs.gap} />}
       </div>
-      {count === 0 ? (
+      {count === 0 && failures.size === sources.length ? null : count === 0 ? (
         <Empty icon="info" title={isFiltered ? text.logs.noMatch : text.logs.noLines}>
           {!isFiltered && <p>{text.logs.noLinesBody}</p>}
         </Empty>

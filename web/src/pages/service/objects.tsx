@@ -236,7 +236,7 @@ const columns: readonly Column<Node>[] = [
   {
     id: "age",
     title: text.tree.age,
-    width: "5rem",
+    width: "6rem",
     place: "end",
     isNumber: true,
     cell: (node) => (node.is === "owned" ? <Age at={node.owned.createdAt} /> : null),
