@@ -7,6 +7,7 @@ import type { Link as LinkState } from "../hub/live.ts";
 import { Age } from "../parts/age.tsx";
 import { Command } from "../parts/command.tsx";
 import { Icon } from "../parts/icon.tsx";
+import { LogLine } from "../parts/line.tsx";
 import { Phase, type Tone, toneOf } from "../parts/phase.tsx";
 import { Notice } from "../parts/states.tsx";
 import { text } from "../text/en.ts";
@@ -68,7 +69,7 @@ export function ObjectHead({
         <Notice
           tone={tone === "ok" || tone === "progress" ? "warn" : tone}
           icon="alert"
-          title={problem.message || problem.reason}
+          title={<LogLine most={1000}>{problem.message || problem.reason}</LogLine>}
         >
           {advice && <p>{advice}</p>}
           {problem.reason !== "" && (
