@@ -9,11 +9,12 @@ import { Command } from "../parts/command.tsx";
 import type { IconName } from "../parts/icon.tsx";
 import { Empty, Notice } from "../parts/states.tsx";
 import { text } from "../text/en.ts";
+import { understand } from "../text/understand.ts";
 import { shellQuote } from "./refs.ts";
 
 /** Returns what to call a failure of a request to a cluster, and who can change that. */
 export function wordsOf(failure: Failure): { icon: IconName; title: string; advice: string | undefined } {
-  const { reach } = text;
+  const { reach } = understand;
   const origin = originOf(failure);
   if (failure.kind === "refused" && origin === "cluster")
     return { icon: "lock", title: reach.refusedByCluster, advice: reach.refusedByClusterAdvice };
@@ -52,7 +53,7 @@ export function ReachFailure({ failure, cluster, onRetry, command }: ReachProps 
         {failure.message !== "" && <p>{failure.message}</p>}
         {advice && <p>{advice}</p>}
         {failure.kind === "refused" ? (
-          <Command label={text.reach.whatMayI}>{`leat access ${shellQuote(cluster)}`}</Command>
+          <Command label={understand.reach.whatMayI}>{`leat access ${shellQuote(cluster)}`}</Command>
         ) : (
           command && <Command>{command}</Command>
         )}
@@ -76,7 +77,7 @@ export function ReachNotice({
         {advice && !isShort && <p>{advice}</p>}
         {asOf !== undefined && (
           <p>
-            {text.reach.shownFrom} <Age at={asOf} />
+            {understand.reach.shownFrom} <Age at={asOf} />
           </p>
         )}
         {onRetry && mayPass(failure) && (

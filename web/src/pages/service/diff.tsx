@@ -24,6 +24,7 @@ import { LogLine } from "../../parts/line.tsx";
 import type { Tone } from "../../parts/phase.tsx";
 import { Empty, Notice, Skeleton } from "../../parts/states.tsx";
 import { text } from "../../text/en.ts";
+import { understand } from "../../text/understand.ts";
 import styles from "./diff.module.css";
 
 const mostObjects = 500;
@@ -71,31 +72,31 @@ export function Diff({ name, service }: { name: string; service: Service }) {
       );
     }
     return (
-      <Card title={text.diff.title}>
-        <p className={styles.note}>{text.diff.comparing}</p>
+      <Card title={understand.diff.title}>
+        <p className={styles.note}>{understand.diff.comparing}</p>
         <Skeleton lines={6} />
       </Card>
     );
   }
   const counts = actions.flatMap((action) => {
     const count = objects.filter((each) => each.action === action).length;
-    return count > 0 ? [text.diff.part(count, text.diff.counts[action] ?? "")] : [];
+    return count > 0 ? [understand.diff.part(count, understand.diff.counts[action] ?? "")] : [];
   });
   return (
-    <Card title={text.diff.title} note={<Command label={text.sameAs}>{command}</Command>}>
+    <Card title={understand.diff.title} note={<Command label={text.sameAs}>{command}</Command>}>
       {failure && <ReachNotice failure={failure} onRetry={store.retry} asOf={asOf} />}
       <div className={styles.tools}>
         <span>{counts.join(", ")}</span>
         <span className={styles.note}>
-          {text.diff.readAt} <Age at={asOf} />
+          {understand.diff.readAt} <Age at={asOf} />
         </span>
         <Button busy={link === "loading"} onClick={() => setTurn(turn + 1)}>
-          {text.diff.again}
+          {understand.diff.again}
         </Button>
       </div>
       {objects.length === 0 ? (
-        <Empty icon="check" tone="ok" title={text.diff.none}>
-          <p>{text.diff.noneBody}</p>
+        <Empty icon="check" tone="ok" title={understand.diff.none}>
+          <p>{understand.diff.noneBody}</p>
         </Empty>
       ) : (
         <>
@@ -119,9 +120,9 @@ export function Diff({ name, service }: { name: string; service: Service }) {
             })}
           </ul>
           {objects.length > mostObjects && (
-            <Notice tone="idle" icon="info" title={text.diff.moreObjects(objects.length - mostObjects)} />
+            <Notice tone="idle" icon="info" title={understand.diff.moreObjects(objects.length - mostObjects)} />
           )}
-          <p className={styles.note}>{text.diff.masked}</p>
+          <p className={styles.note}>{understand.diff.masked}</p>
         </>
       )}
     </Card>
@@ -152,7 +153,9 @@ function Changed({
         <span className={classes(styles.sign, isOpen && styles.open)}>
           <Icon name="chevron" />
         </span>
-        <Badge tone={tones[object.action] ?? "idle"}>{text.diff.actions[object.action] ?? text.phase.UNKNOWN}</Badge>
+        <Badge tone={tones[object.action] ?? "idle"}>
+          {understand.diff.actions[object.action] ?? text.phase.UNKNOWN}
+        </Badge>
         <span className={styles.name}>
           <span className={styles.kind}>{kind}</span> <strong>{name}</strong>{" "}
           <span className={styles.kind}>{namespace}</span>
@@ -161,7 +164,7 @@ function Changed({
       {isOpen && (
         <div id={id} className={styles.body}>
           {object.problem && (
-            <Notice tone="degraded" icon="alert" title={text.diff.problem}>
+            <Notice tone="degraded" icon="alert" title={understand.diff.problem}>
               <p>{object.problem.message.slice(0, 2000)}</p>
               <p>
                 <code>{reasonName(object.problem.reason)}</code>
@@ -169,7 +172,7 @@ function Changed({
             </Notice>
           )}
           {object.unified === "" ? (
-            <p className={styles.note}>{text.diff.noDetails}</p>
+            <p className={styles.note}>{understand.diff.noDetails}</p>
           ) : (
             <Unified name={`${kind} ${name}`} unified={object.unified} />
           )}
@@ -200,7 +203,7 @@ function Unified({ name, unified }: { name: string; unified: string }) {
       </section>
       {lines.length > most && (
         <Button onClick={() => setMost(most + 5 * step)}>
-          {text.diff.more(Math.min(5 * step, lines.length - most))}
+          {understand.diff.more(Math.min(5 * step, lines.length - most))}
         </Button>
       )}
     </>

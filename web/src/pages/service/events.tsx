@@ -19,6 +19,7 @@ import { Phase, State } from "../../parts/phase.tsx";
 import { useNarrow } from "../../parts/rows.ts";
 import { Empty, Notice, Skeleton } from "../../parts/states.tsx";
 import { text } from "../../text/en.ts";
+import { understand } from "../../text/understand.ts";
 import styles from "./events.module.css";
 
 type Happening = { key: string; at: number } & (
@@ -45,7 +46,7 @@ export function Events({ name, service }: { name: string; service: Service }) {
     .sort((a, b) => b.at - a.at);
   const isFailed = noted.failure && !noted.value && all.length === 0;
   return (
-    <Card title={text.events.title} note={<Command label={text.sameAs}>{command}</Command>}>
+    <Card title={understand.events.title} note={<Command label={text.sameAs}>{command}</Command>}>
       <div className={styles.tools}>
         <label className={styles.check}>
           <input
@@ -59,16 +60,16 @@ export function Events({ name, service }: { name: string; service: Service }) {
               })
             }
           />
-          {text.events.warnings}
+          {understand.events.warnings}
         </label>
-        <span className={styles.note}>{agent.link === "live" && text.events.agentLive}</span>
+        <span className={styles.note}>{agent.link === "live" && understand.events.agentLive}</span>
       </div>
       <div className={styles.notices}>
         {noted.failure && !isFailed && (
           <ReachNotice failure={noted.failure} onRetry={noted.store.retry} asOf={noted.asOf} />
         )}
         {agent.failure && !isFailed && <ReachNotice failure={agent.failure} onRetry={agent.store.retry} />}
-        {noted.value?.hasMore && <Notice tone="idle" icon="info" title={text.events.more} />}
+        {noted.value?.hasMore && <Notice tone="idle" icon="info" title={understand.events.more} />}
       </div>
       {isFailed && noted.failure ? (
         <ReachFailure
@@ -83,7 +84,7 @@ export function Events({ name, service }: { name: string; service: Service }) {
           style={{ blockSize: `calc(${all.length * (isNarrow ? narrow : wide)}px + 2.25rem + 1px)` }}
         >
           <Grid
-            label={text.events.title}
+            label={understand.events.title}
             columns={columns}
             count={all.length}
             row={(index) => all[index]}
@@ -93,8 +94,8 @@ export function Events({ name, service }: { name: string; service: Service }) {
       ) : !noted.value ? (
         <Skeleton lines={6} />
       ) : (
-        <Empty icon="clock" title={warnings ? text.events.noWarnings : text.events.none}>
-          <p>{text.events.noneBody}</p>
+        <Empty icon="clock" title={warnings ? understand.events.noWarnings : understand.events.none}>
+          <p>{understand.events.noneBody}</p>
         </Empty>
       )}
     </Card>
@@ -133,7 +134,7 @@ const columns: readonly Column<Happening>[] = [
     width: "minmax(12rem, 1.2fr)",
     cell: ({ of, event }) => {
       const shown = `${event.kind} ${event.name}`.trim();
-      return <span title={shown}>{shown === "" && of === "agent" ? text.events.agent : shown}</span>;
+      return <span title={shown}>{shown === "" && of === "agent" ? understand.events.agent : shown}</span>;
     },
   },
   {
@@ -145,15 +146,15 @@ const columns: readonly Column<Happening>[] = [
   },
   {
     id: "count",
-    title: text.events.count,
+    title: understand.events.count,
     width: "4rem",
     place: "state",
     isNumber: true,
-    cell: (each) => (each.of === "cluster" && each.event.count > 1 ? text.events.times(each.event.count) : null),
+    cell: (each) => (each.of === "cluster" && each.event.count > 1 ? understand.events.times(each.event.count) : null),
   },
   {
     id: "at",
-    title: text.events.last,
+    title: understand.events.last,
     width: "6rem",
     place: "end",
     isNumber: true,

@@ -22,6 +22,7 @@ import { isOnRow, useRows } from "../../parts/rows.ts";
 import { Empty, Notice, Skeleton } from "../../parts/states.tsx";
 import type { ServiceSearch } from "../../shell/router.tsx";
 import { text } from "../../text/en.ts";
+import { understand } from "../../text/understand.ts";
 import styles from "./logs.module.css";
 
 /** Logs is what all pods of a service write, merged by time. The address keeps what is chosen and looked for. */
@@ -63,39 +64,46 @@ export function Logs({ name, service }: { name: string; service: Service }) {
     search.since && `--since=${search.since}s`,
   ];
   return (
-    <Card title={text.logs.title} note={<Command label={text.sameAs}>{command.filter(Boolean).join(" ")}</Command>}>
+    <Card
+      title={understand.logs.title}
+      note={<Command label={text.sameAs}>{command.filter(Boolean).join(" ")}</Command>}
+    >
       <div className={styles.tools}>
         <FilterField
-          label={text.logs.find}
-          placeholder={text.logs.findPlaceholder}
+          label={understand.logs.find}
+          placeholder={understand.logs.findPlaceholder}
           value={search.find ?? ""}
-          error={objection === undefined ? undefined : text.logs.objection(objection)}
+          error={objection === undefined ? undefined : understand.logs.objection(objection)}
           onChange={(find) => change({ find })}
         />
-        <Check label={text.logs.regexp} value={search.regexp === true} onChange={(regexp) => change({ regexp })} />
+        <Check
+          label={understand.logs.regexp}
+          value={search.regexp === true}
+          onChange={(regexp) => change({ regexp })}
+        />
         <Select
-          label={text.logs.pod}
-          all={text.logs.allPods}
+          label={understand.logs.pod}
+          all={understand.logs.allPods}
           value={search.pod ?? ""}
           options={(value?.pods ?? []).map((pod) => [pod, pod])}
           onChange={(pod) => change({ pod })}
         />
         <Select
-          label={text.logs.container}
-          all={text.logs.allContainers}
+          label={understand.logs.container}
+          all={understand.logs.allContainers}
           value={search.container ?? ""}
           options={(value?.containers ?? []).map((container) => [container, container])}
           onChange={(container) => change({ container })}
         />
         <Select
-          label={text.logs.since}
-          all={text.logs.sinceTail}
+          label={understand.logs.since}
+          all={understand.logs.sinceTail}
           value={search.since ? String(search.since) : ""}
-          options={text.logs.sinces.map(([seconds, words]) => [String(seconds), words])}
+          options={understand.logs.sinces.map(([seconds, words]) => [String(seconds), words])}
           onChange={(since) => change({ since: Number(since) })}
         />
         <Check
-          label={text.logs.previous}
+          label={understand.logs.previous}
           value={search.previous === true}
           onChange={(previous) => change({ previous })}
         />
@@ -214,8 +222,8 @@ function Shown({
   const firstFailure = [...failures.values()][0];
   if (sources.length === 0) {
     return (
-      <Empty icon="service" title={text.logs.noPods}>
-        <p>{text.logs.noPodsBody}</p>
+      <Empty icon="service" title={understand.logs.noPods}>
+        <p>{understand.logs.noPodsBody}</p>
       </Empty>
     );
   }
@@ -223,26 +231,26 @@ function Shown({
     <>
       <div className={styles.notices}>
         {firstFailure && (
-          <Notice tone="warn" icon="alert" title={text.logs.failed(failures.size)}>
+          <Notice tone="warn" icon="alert" title={understand.logs.failed(failures.size)}>
             <p>
               <LogLine most={500}>{firstFailure.message}</LogLine>
             </p>
           </Notice>
         )}
-        {omitted > 0 && <Notice tone="idle" icon="info" title={text.logs.omitted(omitted, mostSources)} />}
-        {ring.dropped > 0 && <Notice tone="idle" icon="info" title={text.logs.dropped(ring.dropped)} />}
-        {hasGap && <Notice tone="warn" icon="alert" title={text.logs.gap} />}
+        {omitted > 0 && <Notice tone="idle" icon="info" title={understand.logs.omitted(omitted, mostSources)} />}
+        {ring.dropped > 0 && <Notice tone="idle" icon="info" title={understand.logs.dropped(ring.dropped)} />}
+        {hasGap && <Notice tone="warn" icon="alert" title={understand.logs.gap} />}
       </div>
       {count === 0 && failures.size === sources.length ? null : count === 0 ? (
-        <Empty icon="info" title={isFiltered ? text.logs.noMatch : text.logs.noLines}>
-          {!isFiltered && <p>{text.logs.noLinesBody}</p>}
+        <Empty icon="info" title={isFiltered ? understand.logs.noMatch : understand.logs.noLines}>
+          {!isFiltered && <p>{understand.logs.noLinesBody}</p>}
         </Empty>
       ) : (
         <div className={styles.frame}>
           <div ref={scroller} className={styles.scroller} onScroll={onScroll}>
             <div
               role="grid"
-              aria-label={text.logs.title}
+              aria-label={understand.logs.title}
               aria-rowcount={count}
               aria-colcount={3}
               className={styles.lines}
@@ -272,10 +280,10 @@ function Shown({
         </div>
       )}
       <div className={styles.foot}>
-        <span>{text.logs.shown(count, ring.entries.length, sources.length)}</span>
+        <span>{understand.logs.shown(count, ring.entries.length, sources.length)}</span>
         {isLive && !isFollowing && count > 0 && (
           <Button icon="arrowDown" onClick={() => setFollowing(true)}>
-            {text.logs.newest}
+            {understand.logs.newest}
           </Button>
         )}
       </div>
@@ -333,7 +341,7 @@ function Row({
 /** Chosen is one line in full. */
 function Chosen({ entry, source, onClose }: { entry: Entry; source: LogSource | undefined; onClose: () => void }) {
   return (
-    <section className={styles.chosen} aria-label={text.logs.chosen}>
+    <section className={styles.chosen} aria-label={understand.logs.chosen}>
       <div className={styles.chosenHead}>
         <span>
           {source?.pod} · {source?.container} · {entry.at > 0 && new Date(entry.at).toISOString()}

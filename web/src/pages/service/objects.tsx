@@ -21,6 +21,7 @@ import { type Branch, Outline } from "../../parts/outline.tsx";
 import { Stale } from "../../parts/phase.tsx";
 import { Empty, Notice, Skeleton } from "../../parts/states.tsx";
 import { text } from "../../text/en.ts";
+import { understand } from "../../text/understand.ts";
 import styles from "./objects.module.css";
 import { healthOf, isWell, type Known, type Node, opensByItself, outlineOf, rowsOf } from "./tree.ts";
 
@@ -54,14 +55,16 @@ export function Objects({ name, service }: { name: string; service: Service }) {
     <>
       {failure && <ReachNotice failure={failure} onRetry={store.retry} asOf={asOf} />}
       {value.objects.length === 0 ? (
-        <Empty icon="service" title={text.tree.none}>
-          <p>{text.tree.noneBody}</p>
+        <Empty icon="service" title={understand.tree.none}>
+          <p>{understand.tree.noneBody}</p>
           <Command>{command}</Command>
         </Empty>
       ) : (
         <Stale value={isOld}>
           <Tree key={name} place={place} objects={value.objects} command={command} />
-          {value.hasMore && <Notice tone="idle" icon="info" title={text.tree.moreObjects(value.objects.length)} />}
+          {value.hasMore && (
+            <Notice tone="idle" icon="info" title={understand.tree.moreObjects(value.objects.length)} />
+          )}
         </Stale>
       )}
     </>
@@ -97,16 +100,16 @@ function Tree({
 
   const bad = objects.filter((object) => !isWell(object.health)).length;
   return (
-    <Card title={text.tree.title(objects.length, bad)} note={<Command label={text.sameAs}>{command}</Command>}>
+    <Card title={understand.tree.title(objects.length, bad)} note={<Command label={text.sameAs}>{command}</Command>}>
       {followed.map(
         ({ key, item }) =>
           item.is === "object" && <Reader key={key} id={key} place={place} subject={item.ref} onKnown={learn} />,
       )}
       {unfolded.length > mostFollowed && (
-        <Notice tone="idle" icon="info" title={text.tree.mostFollowed(mostFollowed)} />
+        <Notice tone="idle" icon="info" title={understand.tree.mostFollowed(mostFollowed)} />
       )}
       <Outline
-        label={text.tree.label}
+        label={understand.tree.label}
         columns={columns}
         branches={branches}
         start={start}
@@ -165,14 +168,14 @@ function Name({ node }: { node: Node }) {
 
 function noteOf(node: Node & { is: "note" }): string {
   if (node.failure) return wordsOf(node.failure).title;
-  if (node.more !== undefined) return text.tree.morePods(node.more);
-  return node.isEmpty ? text.tree.noPods : text.loading;
+  if (node.more !== undefined) return understand.tree.morePods(node.more);
+  return node.isEmpty ? understand.tree.noPods : text.loading;
 }
 
 function Details({ node }: { node: Node }) {
   if (node.is === "note") return node.failure ? <span title={node.failure.message}>{node.failure.message}</span> : null;
   if (node.is === "group") {
-    return node.counts.map(({ health, count }) => text.tree.countOf(count, text.health[health] ?? "")).join(", ");
+    return node.counts.map(({ health, count }) => understand.tree.countOf(count, text.health[health] ?? "")).join(", ");
   }
   if (node.is === "object") {
     if (node.reason === "" && node.message === "") return null;
@@ -183,13 +186,17 @@ function Details({ node }: { node: Node }) {
     );
   }
   const { ready, restarts, node: host, kind } = node.owned;
-  const parts = [text.tree.ready(ready), restarts && text.tree.restarts(restarts), host && text.tree.onNode(host)];
+  const parts = [
+    understand.tree.ready(ready),
+    restarts && understand.tree.restarts(restarts),
+    host && understand.tree.onNode(host),
+  ];
   return (
     <>
       {kind === "Pod" && (
         <>
           <Link from="/services/$" to="." search={{ tab: "logs", pod: node.owned.name }} tabIndex={-1}>
-            {text.logs.tab}
+            {understand.logs.tab}
           </Link>
           {" · "}
         </>
@@ -235,7 +242,7 @@ const columns: readonly Column<Node>[] = [
   },
   {
     id: "age",
-    title: text.tree.age,
+    title: understand.tree.age,
     width: "6rem",
     place: "end",
     isNumber: true,

@@ -27,6 +27,7 @@ import { Empty, ErrorState, Notice, Skeleton } from "../../parts/states.tsx";
 import type { ServiceTab } from "../../shell/router.tsx";
 import { useTitle } from "../../shell/shell.tsx";
 import { text } from "../../text/en.ts";
+import { understand } from "../../text/understand.ts";
 import { rollbackStep, ServiceActions, useServiceRights } from "./actions.tsx";
 
 const route = getRouteApi("/services/$");
@@ -112,7 +113,7 @@ function Shown({ name: ref, service, link }: { name: string; service: Service; l
       {isUnwell && !isExplained && (
         <div>
           <Button icon="unknown" onClick={() => explain(true)}>
-            {text.whyPanel.button}
+            {understand.whyPanel.button}
           </Button>
         </div>
       )}
@@ -139,7 +140,7 @@ function Shown({ name: ref, service, link }: { name: string; service: Service; l
           { id: "overview", label: text.overview, content: <Overview service={service} /> },
           {
             id: "objects",
-            label: text.tree.tab,
+            label: understand.tree.tab,
             content: (
               <Suspense fallback={<Skeleton lines={8} />}>
                 <Objects name={ref} service={service} />
@@ -148,7 +149,7 @@ function Shown({ name: ref, service, link }: { name: string; service: Service; l
           },
           {
             id: "logs",
-            label: text.logs.tab,
+            label: understand.logs.tab,
             content: (
               <Suspense fallback={<Skeleton lines={8} />}>
                 <Logs name={ref} service={service} />
@@ -157,7 +158,7 @@ function Shown({ name: ref, service, link }: { name: string; service: Service; l
           },
           {
             id: "events",
-            label: text.events.tab,
+            label: understand.events.tab,
             content: (
               <Suspense fallback={<Skeleton lines={8} />}>
                 <Events name={ref} service={service} />
@@ -166,7 +167,7 @@ function Shown({ name: ref, service, link }: { name: string; service: Service; l
           },
           {
             id: "diff",
-            label: text.diff.tab,
+            label: understand.diff.tab,
             content: (
               <Suspense fallback={<Skeleton lines={8} />}>
                 <Diff name={ref} service={service} />

@@ -25,6 +25,7 @@ import { LogLine } from "../../parts/line.tsx";
 import { Stale } from "../../parts/phase.tsx";
 import { Skeleton } from "../../parts/states.tsx";
 import { text } from "../../text/en.ts";
+import { understand } from "../../text/understand.ts";
 import { worstOf } from "./tree.ts";
 import styles from "./why.module.css";
 
@@ -54,10 +55,10 @@ export function Why({ name, service, onClose }: { name: string; service: Service
   const before = <Before name={name} service={service} />;
   return (
     <Card
-      title={text.whyPanel.title}
+      title={understand.whyPanel.title}
       note={
         <Button kind="quiet" icon="close" iconOnly onClick={onClose}>
-          {text.whyPanel.hide}
+          {understand.whyPanel.hide}
         </Button>
       }
     >
@@ -65,8 +66,8 @@ export function Why({ name, service, onClose }: { name: string; service: Service
         {subject ? (
           <OfSubject key={keyOf(subject.ref)} name={name} service={service} subject={subject} before={before} />
         ) : (
-          <Part title={text.whyPanel.object}>
-            <p>{text.whyPanel.noObject}</p>
+          <Part title={understand.whyPanel.object}>
+            <p>{understand.whyPanel.noObject}</p>
             <Commands commands={[`leat get service ${shellQuote(name)}`, `leat diff service/${shellQuote(name)}`]} />
           </Part>
         )}
@@ -134,7 +135,7 @@ function OfSubject({
   const described = pod ? `pod/${pod}` : `${ref.kind.toLowerCase()}/${ref.name}`;
   return (
     <>
-      <Part title={text.whyPanel.object} live={{ ...family, retry: family.store.retry }}>
+      <Part title={understand.whyPanel.object} live={{ ...family, retry: family.store.retry }}>
         <Line kind={ref.kind} name={ref.name} health={subject.health} />
         {subject.message !== "" && (
           <p className={styles.message}>
@@ -145,7 +146,7 @@ function OfSubject({
         {hasPods(ref) && !isPod && !family.value && !family.failure && <Skeleton lines={1} />}
         <p>
           <Link from="/services/$" to="." search={{ tab: "objects" }}>
-            {text.whyPanel.allObjects}
+            {understand.whyPanel.allObjects}
           </Link>
         </p>
         <Commands commands={[`kubectl describe ${shellQuote(described)}${inNamespace}`]} />
@@ -157,8 +158,8 @@ function OfSubject({
       ) : (
         hasPods(ref) &&
         (family.value || family.failure) && (
-          <Part title={text.whyPanel.log} isWide>
-            <p>{family.value ? text.whyPanel.noPod : text.whyPanel.podUnknown}</p>
+          <Part title={understand.whyPanel.log} isWide>
+            <p>{family.value ? understand.whyPanel.noPod : understand.whyPanel.podUnknown}</p>
           </Part>
         )
       )}
@@ -180,9 +181,9 @@ const OfPod = ({ pod }: { pod: Owned }) => (
     <Line kind={pod.kind} name={pod.name} health={pod.health} word={pod.word} />
     <p className={styles.quiet}>
       {[
-        text.tree.ready(pod.ready),
-        pod.restarts && text.tree.restarts(pod.restarts),
-        pod.node && text.tree.onNode(pod.node),
+        understand.tree.ready(pod.ready),
+        pod.restarts && understand.tree.restarts(pod.restarts),
+        pod.node && understand.tree.onNode(pod.node),
       ]
         .filter(Boolean)
         .join(" · ")}
@@ -200,9 +201,9 @@ function Warnings({ hub, name, cluster, subject }: { hub: Hub; name: string; clu
   );
   const events = live.value?.events.filter(aboutAny([subject])).slice(0, lastWarnings);
   return (
-    <Part title={text.whyPanel.warnings} live={{ ...live, retry: live.store.retry }}>
+    <Part title={understand.whyPanel.warnings} live={{ ...live, retry: live.store.retry }}>
       {!events && !live.failure && <Skeleton lines={3} />}
-      {events?.length === 0 && <p>{text.whyPanel.noWarnings}</p>}
+      {events?.length === 0 && <p>{understand.whyPanel.noWarnings}</p>}
       {events && events.length > 0 && (
         <ul className={styles.events}>
           {events.map((event) => (
@@ -250,23 +251,23 @@ function Log({ hub, cluster, namespace, pod }: { hub: Hub; cluster: string; name
     "--tail=30",
   ];
   return (
-    <Part title={text.whyPanel.log} live={{ ...live, retry: live.store.retry }} isWide>
+    <Part title={understand.whyPanel.log} live={{ ...live, retry: live.store.retry }} isWide>
       {!value && !live.failure && <Skeleton lines={4} />}
       {value && (
         <p className={styles.quiet}>
-          {text.whyPanel.ended(value.container, value.reason, value.exitCode, value.restarts)}
+          {understand.whyPanel.ended(value.container, value.reason, value.exitCode, value.restarts)}
           {value.endedAt !== undefined && (
             <>
               {" "}
               <Age at={value.endedAt} />
             </>
           )}
-          {value.isPrevious && ` · ${text.whyPanel.previous}`}
+          {value.isPrevious && ` · ${understand.whyPanel.previous}`}
         </p>
       )}
       {value && value.lines.length > 0 ? (
         // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reached by the keyboard
-        <section className={styles.log} ref={toEnd} aria-label={text.whyPanel.log} tabIndex={0}>
+        <section className={styles.log} ref={toEnd} aria-label={understand.whyPanel.log} tabIndex={0}>
           {value.lines.map((line, index) => (
             // biome-ignore lint/suspicious/noArrayIndexKey: the lines have no other name
             <div key={index}>
@@ -275,7 +276,7 @@ function Log({ hub, cluster, namespace, pod }: { hub: Hub; cluster: string; name
           ))}
         </section>
       ) : (
-        value && <p>{text.whyPanel.noLog}</p>
+        value && <p>{understand.whyPanel.noLog}</p>
       )}
       <Commands commands={[command.filter(Boolean).join(" ")]} />
     </Part>
@@ -295,12 +296,12 @@ function Before({ name, service }: { name: string; service: Service }) {
   );
   const drift = report?.drift ?? [];
   return (
-    <Part title={text.whyPanel.before} live={{ ...live, retry: live.store.retry }}>
+    <Part title={understand.whyPanel.before} live={{ ...live, retry: live.store.retry }}>
       {!live.value && !live.failure && <Skeleton lines={2} />}
       <ul className={styles.events}>
         {live.value?.slice(0, lastRevisions).map((revision) => (
           <li key={String(revision.number)}>
-            <strong>{text.whyPanel.revision(revision.number)}</strong>{" "}
+            <strong>{understand.whyPanel.revision(revision.number)}</strong>{" "}
             <code title={revision.commits.join(", ")}>
               {revision.versions.find(Boolean) ?? shortCommit(revision.commits[0] ?? "")}
             </code>{" "}
@@ -314,7 +315,7 @@ function Before({ name, service }: { name: string; service: Service }) {
         {hold && hold.pinnedRevision > 0n && <li>{text.condition.pinned(hold.pinnedRevision, hold.pinnedBy)}</li>}
         {drift.slice(0, 5).map((object) => (
           <li key={keyOf(refOf(object.ref))}>
-            {text.whyPanel.drifted(`${object.ref?.kind} ${object.ref?.name}`)}{" "}
+            {understand.whyPanel.drifted(`${object.ref?.kind} ${object.ref?.name}`)}{" "}
             <code className={styles.message}>
               {object.fields
                 .slice(0, 5)
@@ -327,7 +328,7 @@ function Before({ name, service }: { name: string; service: Service }) {
       </ul>
       <p>
         <Link from="/services/$" to="." search={{ tab: "revisions" }}>
-          {text.whyPanel.allRevisions}
+          {understand.whyPanel.allRevisions}
         </Link>
       </p>
       <Commands commands={[`leat history service/${shellQuote(name)}`]} />
