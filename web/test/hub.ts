@@ -443,7 +443,12 @@ export function makeHub(change: Partial<Answers> = {}): { hub: Hub; answers: Ans
           });
           service(FleetService, {
             createAccessToken: token,
-            getServerInfo: () => ({ version: "v0.9.2", subject: "user:ada", groups: ["leat:admins"] }),
+            getServerInfo: () => ({
+              version: "v0.9.2",
+              subject: "user:ada",
+              groups: ["leat:admins"],
+              webhookUrl: "https://leat.example.com/webhooks",
+            }),
             async get({ kind }) {
               await answers.before("get");
               return { document: documents[kind]?.() };
@@ -454,6 +459,7 @@ export function makeHub(change: Partial<Answers> = {}): { hub: Hub; answers: Ans
             },
             syncService: () => ({ syncRequest: "1" }),
             syncRepository: () => ({}),
+            listWebhookDeliveries: () => ({}),
             apply: ({ documents }) => ({ outcomes: documents.map((document) => ({ document })) }),
             reviewAccess: () => ({ reason: "no binding of ada covers berlin" }),
             listRevisions: () => ({

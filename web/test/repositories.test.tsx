@@ -20,11 +20,10 @@ function open(path: string, change: Partial<Answers> = {}) {
 const heading = (name: string | RegExp) => page.getByRole("heading", { level: 1, name });
 
 describe("a repository", () => {
-  test("it says how fresh it is, how a push reaches it, and who uses it", async () => {
+  test("it says how fresh it is, and who uses it", async () => {
     const { answers } = open("/repositories/demo");
     await expect.element(heading("demo")).toBeVisible();
     await expect.element(page.getByText("48.3 MB")).toBeVisible();
-    await expect.element(page.getByText("/webhooks/github/demo")).toBeVisible();
     await expect.element(page.getByText("web-0", { exact: true })).toBeVisible();
     expect(answers.queries.every((query) => query.filter.startsWith("repository=demo"))).toBe(true);
     expect(document.title).toBe("demo · Leat");

@@ -4,11 +4,21 @@
 import { useState } from "react";
 import { text } from "../text/en.ts";
 import { Button } from "./button.tsx";
+import { classes } from "./classes.ts";
 import styles from "./command.module.css";
 import { say } from "./status.tsx";
 
 /** Command is a command line that says the same as the page, or does the next step, with a button that copies it. */
-export function Command({ children, label }: { children: string; label?: string }) {
+export function Command({
+  children,
+  label,
+  isText = false,
+}: {
+  children: string;
+  label?: string;
+  /** It is another text to copy, and no shell's. */
+  isText?: boolean;
+}) {
   const [isCopied, setCopied] = useState(false);
   const copy = async () => {
     try {
@@ -23,7 +33,7 @@ export function Command({ children, label }: { children: string; label?: string 
   return (
     <div className={styles.command}>
       {label && <span className={styles.label}>{label}</span>}
-      <code className={styles.text}>{children}</code>
+      <code className={classes(styles.text, isText && styles.plain)}>{children}</code>
       <Button
         kind="quiet"
         icon={isCopied ? "check" : "copy"}

@@ -186,10 +186,20 @@ const cluster = createRoute({
   component: lazyRouteComponent(() => import("../pages/cluster/page.tsx"), "ClusterPage"),
 });
 
+/** Search of a repository's page: its list of services, and the Git host of the webhook that is being set up. */
+export interface RepositorySearch extends ListSearch {
+  webhook?: string;
+}
+
+export function repositorySearch(raw: Record<string, unknown>): RepositorySearch {
+  const webhook = asText(raw.webhook, 32);
+  return { ...listSearch(raw), ...(webhook && { webhook }) };
+}
+
 const repository = createRoute({
   getParentRoute: () => repositoriesRoot,
   path: "$",
-  validateSearch: listSearch,
+  validateSearch: repositorySearch,
   component: lazyRouteComponent(() => import("../pages/repository/page.tsx"), "RepositoryPage"),
 });
 

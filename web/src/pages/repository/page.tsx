@@ -8,7 +8,6 @@ import { ObjectHead } from "../../fleet/head.tsx";
 import { FleetList } from "../../fleet/list.tsx";
 import { Card, Facts, ListSection, Page } from "../../fleet/page.tsx";
 import { pathOf, shellQuote } from "../../fleet/refs.ts";
-import { Table } from "../../fleet/table.tsx";
 import type { Repository } from "../../gen/leat/fleet/v1/resources_pb";
 import { RepositoryPhase, type RepositoryState, RepositoryType } from "../../gen/leat/gitcache/v1/repository_pb";
 import { useHub } from "../../hub/hub.ts";
@@ -22,6 +21,7 @@ import { useTitle } from "../../shell/shell.tsx";
 import { text } from "../../text/en.ts";
 import { RepositoryActions, useRepositoryRights } from "./actions.tsx";
 import styles from "./page.module.css";
+import { Webhook } from "./webhook.tsx";
 
 const route = getRouteApi("/repositories/$");
 
@@ -75,7 +75,7 @@ function Shown({
   onFetched: () => void;
 }) {
   const { spec, status, metadata } = repository;
-  const search = route.useSearch();
+  const { webhook, ...search } = route.useSearch();
   const navigate = useNavigate();
   const phase = RepositoryPhase[status?.phase ?? 0] ?? "UNSPECIFIED";
   const problem = status?.problem;
@@ -129,8 +129,20 @@ function Shown({
         </Card>
       )}
       <Webhook
-        type={spec?.type ?? RepositoryType.UNSPECIFIED}
+        name={name}
         path={pathOf(metadata?.project ?? "", metadata?.name ?? "")}
+        type={spec?.type ?? RepositoryType.UNSPECIFIED}
+        url={spec?.url ?? ""}
+        refused={refused("update")}
+        host={webhook}
+        onHost={(next) =>
+          void navigate({
+            to: "/repositories/$",
+            params: { _splat: name },
+            search: next ? { ...search, webhook: next } : search,
+            replace: true,
+          })
+        }
       />
       <ListSection title={text.usedBy}>
         <FleetList
@@ -138,7 +150,13 @@ function Shown({
           noun="services"
           scope={`repository=${name}`}
           search={search}
-          onSearch={(next) => void navigate({ to: "/repositories/$", params: { _splat: name }, search: next })}
+          onSearch={(next) =>
+            void navigate({
+              to: "/repositories/$",
+              params: { _splat: name },
+              search: { ...next, ...(webhook && { webhook }) },
+            })
+          }
           columns={serviceColumns}
           isOld={isOldRow}
           empty={
@@ -173,26 +191,4 @@ function mirrorFacts({ spec }: Repository, status: RepositoryState | undefined) 
     status && [text.condition.refs, text.number(status.refCount)],
     status && [text.condition.size, text.size(Number(status.diskBytes))],
   ] as const satisfies readonly (readonly [string, React.ReactNode] | false | "" | undefined)[];
-}
-
-/** Webhook is what a person enters at the Git host, so that a push is fetched at once. */
-function Webhook({ type, path }: { type: RepositoryType; path: string }) {
-  const hosts =
-    type === RepositoryType.OCI ? text.webhook.registries : type === RepositoryType.HELM ? [] : text.webhook.gitHosts;
-  return (
-    <Card title={text.webhook.title}>
-      <div className={styles.lead}>
-        <p>{text.webhook.body}</p>
-        <p>{text.webhook.address}</p>
-        <p>{text.webhook.secret}</p>
-      </div>
-      <Table
-        columns={[text.webhook.host, text.webhook.path, text.webhook.events]}
-        rows={[...hosts, text.webhook.other].map(([host, provider, events]) => ({
-          key: provider,
-          cells: [host, <code key="path">{`/webhooks/${provider}/${path}`}</code>, events],
-        }))}
-      />
-    </Card>
-  );
 }
