@@ -151,6 +151,10 @@ func TestFieldsOfServices(t *testing.T) {
 		"ref=main name=a":         "a@one",
 		"commit=abcdef name=a":    "a@one",
 		"commit=1234 name=a":      "a@one",
+		"applied=1234 name=a":     "a@one",
+		"applied=abcdef":          "",
+		"desired=abcdef name=a":   "a@one",
+		"desired=1234":            "",
 		"version=v1.2.* name=b":   "b@one",
 		"version!=v1.2.3":         "",
 		"synced=false paused=false drifted=false name=a": "a@one",
@@ -342,5 +346,23 @@ func TestEveryKindCanBeFound(t *testing.T) {
 		if _, err := find.NewQuery(find.Params{Kind: kind, Order: "-age", Filter: "age>1h"}); err != nil {
 			t.Errorf("%s: %v", kind, err)
 		}
+	}
+}
+
+// TestACommitOfTwoSourcesCountsOnce has a service with two folders of one repository.
+func TestACommitOfTwoSourcesCountsOnce(t *testing.T) {
+	t.Parallel()
+	row := service("a", "one", catalog.PhaseHealthy)
+	row.Sources = append(row.Sources, row.Sources[0], catalog.Resolution{Snapshot: &catalog.Snapshot{Commit: "0f0f0f0f"}})
+	row.Report.AppliedCommits = []string{"12345678", "12345678", "abcdef01"}
+	f := newFleet(0)
+	f.put(row)
+	q := mustQuery(t, find.Params{Kind: catalog.KindService, GroupBy: []string{"desired", "applied"}})
+	got, err := q.Run(t.Context(), find.NewIndex(f).Snapshot(catalog.KindService), everything(), now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := fmt.Sprint(got.Groups); text != "[{desired [{0f0f0f0f 1} {abcdef01 1}] 0} {applied [{12345678 1} {abcdef01 1}] 0}]" {
+		t.Errorf("got %s", text)
 	}
 }

@@ -63,6 +63,8 @@ var serviceFields = filter.Schema{
 	{Name: "path", About: "a folder of its sources"},
 	{Name: "ref", About: "what it follows: a branch, tag, commit or range of versions"},
 	{Name: "commit", Type: filter.Hash, About: "a commit that it has, or is to have"},
+	{Name: "applied", Type: filter.Hash, About: "a commit that it has"},
+	{Name: "desired", Type: filter.Hash, About: "a commit that it is to have"},
 	{Name: "version", About: "a version that it has, or is to have"},
 	{Name: "synced", Type: filter.Word, Values: truths(), About: "all that is desired is applied"},
 	{Name: "drifted", Type: filter.Word, Values: truths(), About: "others have changed its objects"},
@@ -113,6 +115,10 @@ func anyOfService(s *subject, field, key string, match func(string) bool) bool {
 		return match(truth(s.Report != nil && len(s.Report.Drift) > 0))
 	case "commit":
 		return s.anyContent(match, func(snapshot *catalog.Snapshot) string { return snapshot.Commit }, func(r *catalog.ServiceReport) []string { return r.AppliedCommits })
+	case "applied":
+		return s.anyApplied(match, func(r *catalog.ServiceReport) []string { return r.AppliedCommits })
+	case "desired":
+		return s.anyDesired(match, func(snapshot *catalog.Snapshot) string { return snapshot.Commit })
 	case "version":
 		return s.anyContent(match, func(snapshot *catalog.Snapshot) string { return snapshot.Version }, func(r *catalog.ServiceReport) []string { return r.AppliedVersions })
 	}
@@ -138,16 +144,32 @@ func anyOfService(s *subject, field, key string, match func(string) bool) bool {
 
 // anyContent reads the desired and the applied content.
 func (s *subject) anyContent(match func(string) bool, of func(*catalog.Snapshot) string, applied func(*catalog.ServiceReport) []string) bool {
-	for _, source := range s.Sources {
-		if source.Snapshot != nil && of(source.Snapshot) != "" && match(of(source.Snapshot)) {
+	return s.anyDesired(match, of) || s.anyApplied(match, applied)
+}
+
+// anyDesired reads the desired content. What several sources have counts once.
+func (s *subject) anyDesired(match func(string) bool, of func(*catalog.Snapshot) string) bool {
+	for i, source := range s.Sources {
+		if source.Snapshot == nil || of(source.Snapshot) == "" {
+			continue
+		}
+		text := of(source.Snapshot)
+		isKnown := slices.ContainsFunc(s.Sources[:i], func(r catalog.Resolution) bool { return r.Snapshot != nil && of(r.Snapshot) == text })
+		if !isKnown && match(text) {
 			return true
 		}
 	}
+	return false
+}
+
+// anyApplied reads the applied content. What several sources have counts once.
+func (s *subject) anyApplied(match func(string) bool, applied func(*catalog.ServiceReport) []string) bool {
 	if s.Report == nil {
 		return false
 	}
-	for _, text := range applied(s.Report) {
-		if text != "" && match(text) {
+	texts := applied(s.Report)
+	for i, text := range texts {
+		if text != "" && !slices.Contains(texts[:i], text) && match(text) {
 			return true
 		}
 	}
