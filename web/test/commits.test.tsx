@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
+import { Code, ConnectError } from "@connectrpc/connect";
 import { createMemoryHistory } from "@tanstack/react-router";
 import { describe, expect, test } from "vitest";
 import { page } from "vitest/browser";
@@ -24,14 +25,30 @@ describe("a commit", () => {
   test("it says how far it has come, and where it failed", async () => {
     const { answers } = open(`/commits/demo@${commit}`);
     await expect.element(heading("4f2c1e0a of demo")).toBeVisible();
-    await expect.element(page.getByText("10,000 services")).toBeVisible();
-    await expect.element(page.getByText("APPLY_REJECTED (100)")).toBeVisible();
+    await expect.element(page.getByText("9,972 of 10,000 services have it (99.7 %)")).toBeVisible();
+    await expect.element(page.getByRole("link", { name: "100 failed or degraded" })).toBeVisible();
+    await expect.element(page.getByRole("link", { name: "12 are to have another commit by now" })).toBeVisible();
+    await expect.element(page.getByRole("link", { name: "APPLY_REJECTED 100" })).toBeVisible();
     await expect
-      .element(page.getByText(`leat get services --filter 'repository=demo commit="${commit}"'`))
+      .element(page.getByText(`leat get services --filter 'repository=demo commit="${commit}"' --sort severity`))
       .toBeVisible();
-    expect(answers.queries[0]?.groupBy).toEqual(["phase", "synced", "reason"]);
-    await expect.poll(() => answers.streams).toBe(1);
+    await expect.element(page.getByText("web-0", { exact: true })).toBeVisible();
+    expect(answers.queries.find((query) => query.size > 1)?.order).toBe("severity");
+    // The counts are of the commit, and the list is of what the person asks for.
+    await expect.poll(() => answers.streams).toBe(2);
     await expectAccessible();
+  });
+
+  test("what it has not reached is one press, and the counts stay those of the commit", async () => {
+    const { router, answers } = open(`/commits/demo@${commit}`);
+    await page.getByRole("link", { name: "28 do not have it yet", exact: false }).click();
+    await expect.poll(() => router.state.location.search).toEqual({ filter: `applied!="${commit}"`, order: "-since" });
+    await expect
+      .poll(() => answers.queries.at(-1)?.filter)
+      .toBe(`repository=demo commit="${commit}" applied!="${commit}"`);
+    await expect.element(page.getByText("9,972 of 10,000 services have it (99.7 %)")).toBeVisible();
+    await page.getByRole("link", { name: "100 failed or degraded" }).click();
+    await expect.poll(() => router.state.location.search).toEqual({ phase: "FAILED,DEGRADED" });
   });
 
   test("a commit leads there from a list, and its repository back", async () => {
@@ -44,7 +61,17 @@ describe("a commit", () => {
 
   test("one that no service has says so", async () => {
     open(`/commits/demo@${commit}`, { sizes: {} });
-    await expect.element(page.getByText("No service has this commit")).toBeVisible();
+    await expect.element(page.getByRole("heading", { name: "No service has this commit" })).toBeVisible();
+    await expectAccessible();
+  });
+
+  test("a hub that is away is not an empty commit", async () => {
+    open(`/commits/demo@${commit}`, {
+      before: () => {
+        throw new ConnectError("", Code.Unavailable);
+      },
+    });
+    await expect.element(page.getByText("The hub does not answer").first()).toBeVisible();
     await expectAccessible();
   });
 

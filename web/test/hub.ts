@@ -398,13 +398,8 @@ export function makeHub(change: Partial<Answers> = {}): { hub: Hub; answers: Ans
       total,
       groups: [
         { field: "phase", groups: isNone ? [] : groups.map(([value, count]) => ({ value, count })) },
-        {
-          field: "synced",
-          groups: [
-            { value: "true", count: all - 28 },
-            { value: "false", count: 28 },
-          ],
-        },
+        { field: "applied", groups: isNone ? [] : [{ value: commit, count: all - 28 }] },
+        { field: "desired", groups: isNone ? [] : [{ value: commit, count: all - 12 }] },
         { field: "reason", groups: [{ value: "APPLY_REJECTED", count: Math.ceil(all / 100) }] },
       ],
     };

@@ -38,10 +38,8 @@ export interface FleetListProps {
   cluster?: string;
   /** Only what this filter selects, whatever the person asks for. */
   scope?: string;
-  /** The fields that the hub counts by. They begin with the phase. */
-  groupBy?: string[];
-  /** What stands between the filter and the rows, such as counts of all that the filter selects. */
-  summary?: (window: Window) => ReactNode;
+  /** How the list is ordered until the person asks for another order. By name, unless it is given. */
+  orderOf?: string;
   empty: ReactNode;
   isOld?: (row: FleetRow) => boolean;
 }
@@ -51,15 +49,15 @@ export interface FleetListProps {
  * counts; the address holds the filter, so a pasted link shows the same.
  */
 export function FleetList(props: FleetListProps) {
-  const { kind, noun, search, onSearch, columns, cluster, scope = "", groupBy, summary, empty, isOld } = props;
+  const { kind, noun, search, onSearch, columns, cluster, scope = "", orderOf = "name", empty, isOld } = props;
   const hub = useHub();
   const navigate = useNavigate();
   const [isHelpOpen, setHelpOpen] = useState(false);
-  const order = search.order ?? "name";
+  const order = search.order ?? orderOf;
   const filter = filterOf(search, scope);
   const of = useMemo(() => ({ kind, ...(cluster && { cluster }) }), [kind, cluster]);
 
-  const query: Query = { ...of, filter, order, ...(groupBy && { groupBy }) };
+  const query: Query = { ...of, filter, order };
   const key = JSON.stringify(query);
   const list = useLive(key, () => listSource(hub.query, query, firstRange), hub.surroundings);
   const [asked, setAsked] = useState({ key, range: firstRange });
@@ -159,7 +157,6 @@ export function FleetList(props: FleetListProps) {
           <Notice tone="warn" icon="offline" title={text.linkTitle.reconnecting} />
         </div>
       )}
-      {summary && window && summary(window)}
       <div className={styles.rows}>
         {list.failure && !isBadFilter && (!window || list.link === "stopped") ? (
           <ErrorState failure={list.failure} onRetry={store.retry} command={command} />
@@ -184,7 +181,7 @@ export function FleetList(props: FleetListProps) {
             order={order}
             onOrder={(next) => {
               const { order: _, ...rest } = search;
-              onSearch(next === "name" ? rest : { ...rest, order: next });
+              onSearch(next === orderOf ? rest : { ...rest, order: next });
             }}
             onRange={onRange}
             onOpen={open}

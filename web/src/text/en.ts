@@ -506,11 +506,14 @@ export const text = {
   commitNowhereBody:
     "It may not have been fetched yet, services may have a newer one, or they are outside of your bindings.",
   commitReach: {
-    concerned: "Have it or want it",
-    applied: "Everything desired is applied",
-    underWay: "Not applied yet",
-    healthy: "Healthy",
-    failed: "Failed or degraded",
+    title: "Where it is",
+    // Rounded down, or one that is missing would not show.
+    has: (n: number, total: number) =>
+      `${number(n)} of ${count(total, "service has", "services have")} it (${number(Math.floor((1000 * n) / total) / 10)} %)`,
+    healthy: "healthy",
+    failed: "failed or degraded",
+    waiting: "do not have it yet",
+    left: "are to have another commit by now",
     reasons: "Most common reasons",
   },
 
