@@ -3,7 +3,7 @@
 
 import { execFileSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
-import { createServer } from "node:http";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { fileURLToPath } from "node:url";
 import { create, toBinary } from "@bufbuild/protobuf";
@@ -40,7 +40,40 @@ export interface Built {
   html: string;
   /** Changes what is served: a file for which it returns undefined is gone. */
   serve: (path: string, content: Buffer) => Buffer | undefined;
+  /** Answers calls in place of the server's few. */
+  answer: ((request: Request) => Promise<Response>) | undefined;
+  /** How many bytes of requests and answers have passed, with their headers. */
+  bytes: number;
   close: () => Promise<void>;
+}
+
+const sizeOf = (headers: readonly string[]) => headers.reduce((sum, text) => sum + text.length + 2, 0);
+
+/** Has a call answered, and sends the answer as it comes. */
+async function passOn(from: IncomingMessage, to: ServerResponse, built: Built) {
+  const gone = new AbortController();
+  to.on("close", () => gone.abort());
+  const chunks: Buffer[] = [];
+  for await (const chunk of from) chunks.push(chunk);
+  const headers = new Headers(from.headers as Record<string, string>);
+  const request = new Request(`http://leat.invalid${from.url}`, {
+    method: from.method ?? "POST",
+    headers,
+    body: Buffer.concat(chunks),
+    signal: gone.signal,
+  });
+  try {
+    const answer = await (built.answer as (request: Request) => Promise<Response>)(request);
+    to.writeHead(answer.status, Object.fromEntries(answer.headers));
+    built.bytes += sizeOf([...answer.headers].flat());
+    for await (const chunk of answer.body ?? []) {
+      built.bytes += chunk.length;
+      to.write(chunk);
+    }
+    to.end();
+  } catch (error) {
+    if (!gone.signal.aborted) throw error;
+  }
 }
 
 /** Builds the UI into a folder of node_modules with that name, serves it, and starts a browser. */
@@ -53,6 +86,11 @@ export async function startBuilt(name: string): Promise<Built> {
 
   const server = createServer((request, response) => {
     const { pathname } = new URL(request.url ?? "/", "http://leat.invalid");
+    built.bytes += sizeOf(request.rawHeaders) + Number(request.headers["content-length"] ?? 0);
+    if (built.answer && pathname.startsWith("/leat.")) {
+      void passOn(request, response, built);
+      return;
+    }
     if (pathname.startsWith("/leat.")) {
       response.setHeader("content-type", "application/proto");
       // Streams fail, and every other answer is empty: both are states that the pages show.
@@ -83,6 +121,8 @@ export async function startBuilt(name: string): Promise<Built> {
     browser,
     html: readFileSync(`${folder}/index.html`, "utf8"),
     serve: (_, content) => content,
+    answer: undefined,
+    bytes: 0,
     close: async () => {
       await browser.close();
       server.closeAllConnections();

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-import { type KeyboardEvent, type MouseEvent, type ReactNode, useEffect } from "react";
+import { type KeyboardEvent, type MouseEvent, memo, type ReactNode, useEffect, useMemo } from "react";
 import { text } from "../text/en.ts";
 import { classes } from "./classes.ts";
 import styles from "./grid.module.css";
@@ -73,13 +73,16 @@ export function Grid<Row>(props: GridProps<Row>) {
     }
   };
 
-  const open = (event: MouseEvent, found: Row) => {
+  const open = (event: MouseEvent) => {
     // A link in the row leads by itself, and a selection of text is not a click.
-    if ((event.target as HTMLElement).closest("a, button") || getSelection()?.toString()) return;
-    onOpen?.(found);
+    const target = event.target as HTMLElement;
+    if (target.closest("a, button") || getSelection()?.toString()) return;
+    const index = target.closest<HTMLElement>("[data-index]")?.dataset.index;
+    const found = index === undefined ? undefined : row(Number(index));
+    if (found !== undefined) onOpen?.(found);
   };
 
-  const shown = isNarrow ? columns.filter((column) => column.place) : columns;
+  const shown = useMemo(() => (isNarrow ? columns.filter((column) => column.place) : columns), [isNarrow, columns]);
   const template = shown.map((column) => column.width).join(" ");
   return (
     <div ref={scroller} className={styles.scroller}>
@@ -99,44 +102,31 @@ export function Grid<Row>(props: GridProps<Row>) {
             ))}
           </div>
         </div>
-        <div role="rowgroup" className={styles.body} style={{ blockSize: virtual.getTotalSize() }}>
+        <div
+          role="rowgroup"
+          className={styles.body}
+          style={{ blockSize: virtual.getTotalSize() }}
+          onClick={open}
+          onFocus={(event) => {
+            const index = (event.target as HTMLElement).closest<HTMLElement>("[data-index]")?.dataset.index;
+            if (index !== undefined) setActive(Number(index));
+          }}
+        >
           {virtual.getVirtualItems().map(({ index, start }) => {
             const found = row(index);
             return (
-              <div
+              <MemoRow
                 key={found === undefined ? `#${index}` : rowKey(found)}
-                role="row"
-                data-index={index}
-                aria-rowindex={index + 2}
-                tabIndex={index === current ? 0 : -1}
-                className={classes(
-                  styles.row,
-                  found !== undefined && props.isOld?.(found) && styles.old,
-                  onOpen && styles.opens,
-                )}
-                style={{
-                  blockSize: height,
-                  transform: `translateY(${start}px)`,
-                  ...(isNarrow ? {} : { gridTemplateColumns: template }),
-                }}
-                onFocus={() => setActive(index)}
-                onClick={(event) => found !== undefined && open(event, found)}
-              >
-                {shown.map((column, at) => (
-                  <div
-                    key={column.id}
-                    role="gridcell"
-                    aria-colindex={at + 1}
-                    className={classes(
-                      styles.cell,
-                      column.isNumber && styles.number,
-                      column.place && styles[places[column.place]],
-                    )}
-                  >
-                    {found === undefined ? <span className={styles.waiting} /> : column.cell(found)}
-                  </div>
-                ))}
-              </div>
+                found={found}
+                index={index}
+                isCurrent={index === current}
+                isOld={found !== undefined && props.isOld?.(found) === true}
+                opens={onOpen !== undefined}
+                start={start}
+                height={height}
+                template={isNarrow ? undefined : template}
+                columns={shown as readonly Column<unknown>[]}
+              />
             );
           })}
         </div>
@@ -144,6 +134,59 @@ export function Grid<Row>(props: GridProps<Row>) {
     </div>
   );
 }
+
+/** A row is rendered again when it or its place changes, and not while others scroll by. */
+const MemoRow = memo(function GridRow({
+  found,
+  index,
+  isCurrent,
+  isOld,
+  opens,
+  start,
+  height,
+  template,
+  columns,
+}: {
+  found: unknown;
+  index: number;
+  isCurrent: boolean;
+  isOld: boolean;
+  opens: boolean;
+  start: number;
+  height: number;
+  template: string | undefined;
+  columns: readonly Column<unknown>[];
+}) {
+  return (
+    <div
+      role="row"
+      data-index={index}
+      aria-rowindex={index + 2}
+      tabIndex={isCurrent ? 0 : -1}
+      className={classes(styles.row, isOld && styles.old, opens && styles.opens)}
+      style={{
+        blockSize: height,
+        transform: `translateY(${start}px)`,
+        ...(template !== undefined && { gridTemplateColumns: template }),
+      }}
+    >
+      {columns.map((column, at) => (
+        <div
+          key={column.id}
+          role="gridcell"
+          aria-colindex={at + 1}
+          className={classes(
+            styles.cell,
+            column.isNumber && styles.number,
+            column.place && styles[places[column.place]],
+          )}
+        >
+          {found === undefined ? <span className={styles.waiting} /> : column.cell(found)}
+        </div>
+      ))}
+    </div>
+  );
+});
 
 function Title<Row>({
   column,
