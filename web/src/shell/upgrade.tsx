@@ -70,9 +70,7 @@ export function NewBuild() {
         <div className={styles.offer}>
           <Icon name="info" />
           <span>{text.newBuild}</span>
-          <Button kind="quiet" onClick={reload}>
-            {text.reload}
-          </Button>
+          <Button onClick={reload}>{text.reload}</Button>
         </div>
       )}
       {question}
