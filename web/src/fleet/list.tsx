@@ -40,6 +40,8 @@ export interface FleetListProps {
   scope?: string;
   /** How the list is ordered until the person asks for another order. By name, unless it is given. */
   orderOf?: string;
+  /** What stands between the filter and the rows, such as a map of all that the filter selects. */
+  summary?: (window: Window) => ReactNode;
   empty: ReactNode;
   isOld?: (row: FleetRow) => boolean;
 }
@@ -49,7 +51,7 @@ export interface FleetListProps {
  * counts; the address holds the filter, so a pasted link shows the same.
  */
 export function FleetList(props: FleetListProps) {
-  const { kind, noun, search, onSearch, columns, cluster, scope = "", orderOf = "name", empty, isOld } = props;
+  const { kind, noun, search, onSearch, columns, cluster, scope = "", orderOf = "name", summary, empty, isOld } = props;
   const hub = useHub();
   const navigate = useNavigate();
   const [isHelpOpen, setHelpOpen] = useState(false);
@@ -157,6 +159,7 @@ export function FleetList(props: FleetListProps) {
           <Notice tone="warn" icon="offline" title={text.linkTitle.reconnecting} />
         </div>
       )}
+      {summary && window && summary(window)}
       <div className={styles.rows}>
         {list.failure && !isBadFilter && (!window || list.link === "stopped") ? (
           <ErrorState failure={list.failure} onRetry={store.retry} command={command} />

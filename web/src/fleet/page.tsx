@@ -5,11 +5,12 @@ import type { ReactNode } from "react";
 import styles from "./page.module.css";
 
 /** ListPage fills the screen: its head stays, and its rows scroll. */
-export function ListPage({ title, children }: { title: string; children: ReactNode }) {
+export function ListPage({ title, lead, children }: { title: string; lead?: ReactNode; children: ReactNode }) {
   return (
     <div className={styles.listPage}>
       <div className={styles.listHead}>
         <h1>{title}</h1>
+        {lead}
       </div>
       {children}
     </div>
