@@ -265,4 +265,13 @@ func TestTracker(t *testing.T) {
 	if state, changed := tracker.Observe(now, failed); !changed || !state.Delivered {
 		t.Errorf("recovered: got %+v, %t, want a delivered one", state, changed)
 	}
+
+	// An earlier start may have left it so.
+	paused := up.NewTracker("a")
+	paused.Observe(now, &fleetv1.Service{
+		Metadata: &typev1.Metadata{Name: "a"}, Status: &fleetv1.ServiceStatus{Phase: typev1.ServicePhase_SERVICE_PHASE_PAUSED},
+	})
+	if !paused.Judged(now) {
+		t.Error("Judged with a service that waits for a person: got false, want true")
+	}
 }

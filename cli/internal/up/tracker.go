@@ -19,6 +19,9 @@ import (
 // not be fetched yet, and an agent not connected.
 const patience = 10 * time.Second
 
+// paused is the phase of a service that waits until a person resumes it, as an earlier start may have left it.
+const paused = "paused"
+
 // tracker remembers the last state of every service, and the problems of repositories.
 type tracker struct {
 	planned      []string          // references, in the order of the summary
@@ -78,12 +81,13 @@ func same(a, b report.Service) bool {
 		(!a.Delivered || a.Objects == b.Objects && a.Healthy == b.Healthy)
 }
 
-// judged reports whether the outcome of every planned service is known: it was delivered, or it has
-// been failing for a while.
+// judged reports whether the outcome of every planned service is known: it was delivered, somebody has paused it, or it
+// has been failing for a while.
 func (t *tracker) judged(now time.Time) bool {
 	for _, name := range t.planned {
 		s, known := t.seen[name]
-		if !known || !s.state.Delivered && (!s.state.Failed || now.Sub(s.since) < patience) {
+		isOver := s.state.Delivered || s.state.Phase == paused || s.state.Failed && now.Sub(s.since) >= patience
+		if !known || !isOver {
 			return false
 		}
 	}

@@ -26,6 +26,7 @@ func events() []report.Event {
 		Name: "demo-2", Cluster: "demo-2", Phase: "failed", Failed: true,
 		Reason: "REF_NOT_FOUND", Message: "no branch mian", Advice: "Check the ref.",
 	}
+	paused := report.Service{Name: "demo-3", Cluster: "demo-3", Phase: "paused"}
 	return []report.Event{
 		{Time: at, Kind: report.Progress, Part: "hub", Message: "ready at http://127.0.0.1:8700"},
 		{Time: at.Add(1500 * time.Millisecond), Kind: report.Delivery, Service: &healthy},
@@ -34,7 +35,7 @@ func events() []report.Event {
 			Server: "http://127.0.0.1:8700", UI: "http://leat.localhost:8700/ui/sign-in#code=abc", Tunnel: "https://127.0.0.1:8701", Repository: "http://127.0.0.1:8703/demo.git", Pushable: true,
 			Config: "/home/me/my work/config.yaml", CAFile: "/home/me/my work/ca.pem", DataDir: "/home/me/my work", Namespace: "demo", SearchPath: "/opt/leat", Kubectl: "kubectl",
 			Clusters: []report.Cluster{{Name: "demo", Kubernetes: "v1.36.3", Kubeconfig: "/home/me/my work/kubeconfig/demo", Simulated: true}},
-			Services: []report.Service{healthy, failed},
+			Services: []report.Service{healthy, failed, paused},
 		}},
 		{Time: at.Add(4 * time.Second), Kind: report.Stopping, Message: "stopping"},
 		{Time: at.Add(5 * time.Second), Kind: report.Stopped},

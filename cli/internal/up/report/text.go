@@ -111,6 +111,8 @@ func (t *text) service(s *Service) {
 			t.print("  %s\n", s.Advice)
 		}
 		t.print("  leat up keeps trying and reports every change.\n")
+	case s.Phase == "paused":
+		t.print("%s service/%s on cluster/%s is paused; leat resume service/%s continues it\n", t.style.Warn("…"), s.Name, s.Cluster, s.Name)
 	default:
 		t.print("%s service/%s on cluster/%s is %s%s; leat up keeps watching it\n", t.style.Warn("…"), s.Name, s.Cluster, s.Phase, problem(s))
 	}
