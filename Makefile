@@ -76,7 +76,7 @@ GENERATED := ./gen/... ./internal/contract/reason/...
 FUZZTIME ?= 30s
 ATTACKTIME ?= 30s
 
-.PHONY: help up demo down ui ui-test ui-dev quick test siege test-all slow fault attack fuzz bench lint fmt prose generate reasons manifests authorities tidy build breaking docs tools kube registry grpcurl containers node system browser sbom release vulncheck pin pinned ci
+.PHONY: help up demo down ui ui-test ui-story ui-dev quick test siege test-all slow fault attack fuzz bench lint fmt prose generate reasons manifests authorities tidy build breaking docs tools kube registry grpcurl containers node system browser sbom release vulncheck pin pinned ci
 .DEFAULT_GOAL := help
 
 help: ## List these verbs
@@ -98,6 +98,10 @@ ui-test: browser ## Run the tests of the web UI, some of them in Chromium
 	@echo "==> npm test (the web UI)"
 	@tools/ui.sh run test
 
+ui-story: browser ui kube $(BIN)/leat ## Follow a commit in the web UI of a whole leat up, and kill its hub
+	@echo "==> npm run e2e (the web UI of a whole leat up)"
+	@tools/ui.sh run e2e
+
 ui-dev: ## Serve the web UI at http://leat.localhost:5173/ui/ with live updates, before a leat up that runs (LEAT_DEV_HUB: another hub)
 	@LEAT_DEV_HUB=$${LEAT_DEV_HUB:-http://leat.localhost:8700} tools/ui.sh run dev
 
@@ -105,7 +109,7 @@ quick: $(BIN)/gotestsum ## Run the tests that start no server, no browser and no
 	@failed=0; $(ROOMY) $(TEST) quick "$$(tools/test/quick.sh)" $(FAST) -timeout 10m || failed=1; \
 		$(ROOMY) $(TEST) rules ./test/arch $(FAST) -count=1 || failed=1; exit $$failed
 
-test: system browser needs $(if $(filter work,$(PKG)),ui-test $(BIN)/leat) ## Run every module's tests but sieges, with the race detector and in random order, and those of the web UI
+test: system browser needs $(if $(filter work,$(PKG)),ui-test ui-story) ## Run every module's tests but sieges, with the race detector and in random order, and those of the web UI, also in a whole leat up
 	@echo "==> go test (every module, -race -shuffle=on; the first run compiles for some minutes)"
 ifeq ($(PKG),work)
 	@failed=0; alone=$$( { $(GO) list work | grep -E '^$(OUTSIDE)$$'; $(SEQUENTIAL); } | sort -u); \

@@ -1,0 +1,110 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type Browser, chromium, type Page } from "playwright";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { Up } from "./hub.ts";
+
+// The story of a person who opens the UI, follows a commit, acts, and keeps the page open while the hub dies. The hub,
+// the Git host and the cluster's API server are real, and so is the browser.
+
+const folder = mkdtempSync(join(tmpdir(), "leat-e2e-"));
+const up = new Up(join(folder, "up"));
+let browser: Browser;
+
+beforeAll(async () => {
+  await up.start();
+  browser = await chromium.launch({
+    executablePath: process.env.LEAT_CHROMIUM ?? "/usr/bin/chromium",
+    chromiumSandbox: process.getuid?.() !== 0,
+  });
+});
+
+afterAll(async () => {
+  await browser?.close();
+  await up.stop();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+/** Opens a tab, and notes what the browser complains about. */
+async function open(): Promise<{ page: Page; complaints: string[] }> {
+  const page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
+  page.setDefaultTimeout(300_000); // only a hang reaches it
+  const complaints: string[] = [];
+  page.on("pageerror", (error) => complaints.push(String(error)));
+  page.on("console", (message) => {
+    if (/Content Security Policy|Trusted ?Type/i.test(message.text())) complaints.push(message.text());
+  });
+  return { page, complaints };
+}
+
+const button = (page: Page, name: string) => page.getByRole("button", { name, exact: true });
+const go = (page: Page, name: string) =>
+  page.getByRole("navigation", { name: "Pages" }).getByRole("link", { name, exact: true }).click();
+
+test("a person follows a commit, acts, and keeps the page open while the hub is killed", async () => {
+  const { page, complaints } = await open();
+  await page.goto(up.link());
+  await page.getByRole("heading", { level: 1, name: "All is well" }).waitFor();
+  expect(page.url()).toBe(`${up.origin}/ui/`);
+  // A page that is loaded again loses this.
+  await page.evaluate(() => Object.assign(window, { isTheSamePage: true }));
+
+  // A commit arrives.
+  await go(page, "Repositories");
+  await page.getByRole("link", { name: "demo", exact: true }).click();
+  const work = join(folder, "work");
+  mkdirSync(work);
+  const commit = up.push(work, "deploy/deployment.yaml", (yaml) => yaml.replace("replicas: 2", "replicas: 3"));
+  await button(page, "Fetch now").click();
+  await page.getByText("demo is as its upstream.").first().waitFor();
+  await go(page, "Services");
+  await page.getByRole("link", { name: "demo", exact: true }).first().click();
+  await page
+    .getByRole("link", { name: commit.slice(0, 8) })
+    .first()
+    .waitFor();
+  await page.getByRole("tab", { name: "Objects" }).click();
+  const deployment = page.getByRole("row", { name: /Deployment hello/ });
+  await deployment.getByText("Healthy").waitFor();
+  expect(up.leat("get", "service", "demo", "-o", "json")).toContain(commit);
+
+  // What the cluster says comes through the tunnel, in this person's name.
+  await deployment.focus();
+  await page.keyboard.press("ArrowRight");
+  await page
+    .getByRole("row", { name: /ReplicaSet hello-/ })
+    .first()
+    .waitFor();
+
+  // An action with a reason is on record.
+  await button(page, "Pause").click();
+  await page.getByRole("textbox", { name: "Reason (optional)" }).fill("ticket é 42");
+  await page.getByRole("dialog").getByRole("button", { name: "Pause", exact: true }).click();
+  await button(page, "Resume").waitFor();
+  expect(up.leat("get", "service", "demo", "-o", "json")).toContain('"paused": true');
+  await go(page, "Audit");
+  await page.getByText("“ticket é 42”").first().waitFor();
+  await page.goBack();
+
+  // The hub dies. The page says so, shows its last word in grey, and goes on when the hub is back.
+  const connection = page.locator("header").getByRole("status");
+  await connection.getByText("Live").waitFor();
+  await up.kill();
+  await connection.getByText("Reconnecting").waitFor();
+  await up.start();
+  await connection.getByText("Live").waitFor();
+  await button(page, "Resume").click();
+  await button(page, "Pause").waitFor();
+  expect(await page.evaluate(() => "isTheSamePage" in window)).toBe(true);
+
+  // Signed out, the browser has nothing that signs it in.
+  await button(page, "Signed in as admin").click();
+  await page.getByRole("menuitem", { name: "Sign out" }).click();
+  await page.getByLabel("API token").waitFor();
+  expect(await page.context().cookies()).toEqual([]);
+  expect(complaints).toEqual([]);
+});
