@@ -22,6 +22,7 @@ import (
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/internal/testkit/program"
+	"github.com/leatdev/leat/internal/testkit/standin"
 )
 
 // typeAtProvider signs in at the provider's page by the keyboard.
@@ -119,9 +120,7 @@ func TestLoginOpensTheBrowser(t *testing.T) {
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(opener, []byte("#!/bin/sh\nprintf %s \"$1\" >'"+pipe+"'\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	standin.Write(t, opener, "#!/bin/sh\nprintf %s \"$1\" >'"+pipe+"'\n")
 	l := h.leat(t, "BROWSER="+opener)
 	command := l.command(t, "login", "https://127.0.0.1:"+h.front.port, "--name", "it")
 	var output bytes.Buffer

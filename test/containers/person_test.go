@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/leatdev/leat/internal/testkit/standin"
 )
 
 // person uses the hub from the machine, by the address of the front and with the files of the
@@ -48,10 +50,7 @@ func (p *person) kubeconfig(t *testing.T, cluster string) string {
 	t.Helper()
 	folder := t.TempDir()
 	leat, kubeconfig := filepath.Join(folder, "leat"), filepath.Join(folder, "kubeconfig")
-	script := "#!/bin/sh\nexec " + p.engine.docker + " '" + strings.Join(p.leatArgs(), "' '") + "' \"$@\"\n"
-	if err := os.WriteFile(leat, []byte(script), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	standin.Write(t, leat, "#!/bin/sh\nexec "+p.engine.docker+" '"+strings.Join(p.leatArgs(), "' '")+"' \"$@\"\n")
 	config := strings.ReplaceAll(p.leat(t, "kubeconfig", cluster), "/usr/local/bin/leat", leat)
 	if !strings.Contains(config, "server: "+origin+"/clusters/"+cluster) {
 		t.Errorf("got %s, want the front's address", config)

@@ -12,6 +12,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/leatdev/leat/internal/testkit/standin"
 )
 
 // TestMachinesWithoutAnEngineAreTold runs the first step of `make containers`, and the first step
@@ -60,10 +62,8 @@ func TestMachinesWithoutAnEngineAreTold(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			for program, script := range c.programs {
-				if err := os.WriteFile(filepath.Join(folder, program), []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {
-					t.Fatal(err)
-				}
+			for program, body := range c.programs {
+				standin.Write(t, filepath.Join(folder, program), "#!/bin/sh\n"+body+"\n")
 			}
 			command := exec.CommandContext(t.Context(), "/bin/sh", append([]string{"tools/containers/ready.sh"}, c.args...)...)
 			command.Dir, command.Env = top, []string{"PATH=" + folder, "XDG_CACHE_HOME=" + t.TempDir()}

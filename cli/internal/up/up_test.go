@@ -31,6 +31,7 @@ import (
 	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/gittest"
 	"github.com/leatdev/leat/internal/testkit/program"
+	"github.com/leatdev/leat/internal/testkit/standin"
 )
 
 // process is a running `leat up --output json`.
@@ -273,10 +274,7 @@ func TestUpDeliversBeforeTheNodesRun(t *testing.T) {
 	if err := os.Remove(held); err != nil {
 		t.Fatal(err)
 	}
-	script := fmt.Sprintf("#!/bin/sh\n[ \"$1\" = --version ] || read -r opened <%q\nexec %q \"$@\"\n", gate, built.ControllerManager)
-	if err := os.WriteFile(held, []byte(script), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	standin.Write(t, held, fmt.Sprintf("#!/bin/sh\n[ \"$1\" = --version ] || read -r opened <%q\nexec %q \"$@\"\n", gate, built.ControllerManager))
 
 	p := startUp(t, leat, filepath.Join(t.TempDir(), "up"), "--kubernetes-binaries", binaries)
 	origin := p.wait(t, "origin of the servers", func(e report.Event) bool { return e.Kubernetes != nil }).Kubernetes
@@ -340,9 +338,7 @@ esac
 func TestUpKind(t *testing.T) {
 	t.Parallel()
 	kind, dataDir := filepath.Join(t.TempDir(), "kind"), filepath.Join(t.TempDir(), "up")
-	if err := os.WriteFile(kind, []byte(standInKind), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	standin.Write(t, kind, standInKind)
 	if err := os.WriteFile(kind+".clusters", nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -398,9 +394,7 @@ func builtFiles(t *testing.T) localkube.Binaries {
 func TestUpRefusesBinariesThatDoNotFit(t *testing.T) {
 	t.Parallel()
 	binaries := t.TempDir()
-	if err := os.WriteFile(filepath.Join(binaries, "etcd"), []byte("#!/bin/sh\necho etcd Version: 3.4.30\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	standin.Write(t, filepath.Join(binaries, "etcd"), "#!/bin/sh\necho etcd Version: 3.4.30\n")
 	cmd := exec.CommandContext(t.Context(), leat, "up", "--listen", "127.0.0.1:0", "--data-dir", t.TempDir(), "--kubernetes-binaries", binaries)
 	output, err := cmd.CombinedOutput()
 	var exit *exec.ExitError

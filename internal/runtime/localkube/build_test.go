@@ -10,10 +10,10 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 
 	"github.com/leatdev/leat/internal/runtime/localkube"
+	"github.com/leatdev/leat/internal/testkit/standin"
 )
 
 // fakeGo stands in for the go command: it writes a file instead of compiling, records every call in
@@ -62,14 +62,7 @@ func newSource(t *testing.T) string {
 func newScript(t *testing.T, body string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "script")
-	// A process that a parallel test forks while the file is open for writing would keep it open
-	// for a moment, during which it cannot be executed.
-	syscall.ForkLock.RLock()
-	defer syscall.ForkLock.RUnlock()
-	writeFile(t, path, "#!/bin/sh\n"+body+"\n")
-	if err := os.Chmod(path, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	standin.Write(t, path, "#!/bin/sh\n"+body+"\n")
 	return path
 }
 

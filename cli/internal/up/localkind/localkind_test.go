@@ -10,10 +10,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/leatdev/leat/cli/internal/up/localkind"
+	"github.com/leatdev/leat/internal/testkit/standin"
 )
 
 // standIn is not kind: it keeps a list of clusters in $0.clusters, as kind does in containers, records
@@ -46,13 +46,7 @@ exit 0
 func newKind(t *testing.T) (string, localkind.Params) {
 	t.Helper()
 	kind := filepath.Join(t.TempDir(), "kind")
-	// A process that a parallel test forks while the file is open for writing would keep it open
-	// for a moment, during which it cannot be executed.
-	syscall.ForkLock.RLock()
-	defer syscall.ForkLock.RUnlock()
-	if err := os.WriteFile(kind, []byte(standIn), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	standin.Write(t, kind, standIn)
 	return kind, localkind.Params{
 		LookPath: func(string) (string, error) { return kind, nil },
 		Dir:      filepath.Join(t.TempDir(), "kind"), Name: "demo", Progress: func(string) {},

@@ -12,11 +12,11 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 
 	"github.com/leatdev/leat/internal/runtime/localkube"
 	"github.com/leatdev/leat/internal/runtime/localkube/supply"
+	"github.com/leatdev/leat/internal/testkit/standin"
 )
 
 // fakeGo stands in for the go command: it writes files instead of compiling, records what it builds
@@ -116,11 +116,10 @@ func add(t *testing.T, dir, version string, files ...string) {
 // writeScript writes an executable that runs body in a shell.
 func writeScript(t *testing.T, path, body string) {
 	t.Helper()
-	// A process that a parallel test forks while the file is open for writing would keep it open
-	// for a moment, during which it cannot be executed.
-	syscall.ForkLock.RLock()
-	defer syscall.ForkLock.RUnlock()
-	writeFile(t, path, "#!/bin/sh\n"+body, 0o700)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	standin.Write(t, path, "#!/bin/sh\n"+body)
 }
 
 func writeFile(t *testing.T, path, content string, mode os.FileMode) {

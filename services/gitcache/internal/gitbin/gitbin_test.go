@@ -25,6 +25,7 @@ import (
 	"github.com/leatdev/leat/internal/contract/reason"
 	"github.com/leatdev/leat/internal/contract/upstream"
 	"github.com/leatdev/leat/internal/testkit/gittest"
+	"github.com/leatdev/leat/internal/testkit/standin"
 	"github.com/leatdev/leat/services/gitcache/internal/gitbin"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
@@ -37,12 +38,10 @@ func fetch(ctx context.Context, g *gitbin.Git, url string, have mirror.Content) 
 }
 
 // script writes a program that stands in for git.
-func script(t *testing.T, lines string) string {
+func newScript(t *testing.T, lines string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "git")
-	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+lines), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	standin.Write(t, path, "#!/bin/sh\n"+lines)
 	return path
 }
 
@@ -50,10 +49,10 @@ func TestExecutableIsChecked(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ executable, want string }{
 		"missing":  {filepath.Join(t.TempDir(), "git"), "no such file"},
-		"old":      {script(t, "echo git version 2.38.9\n"), "is git 2.38"},
-		"very old": {script(t, "echo git version 1.99.0\n"), "is git 1.99"},
-		"other":    {script(t, "echo jj 0.30\n"), "not git"},
-		"broken":   {script(t, "echo cannot load >&2\nexit 3\n"), "cannot load"},
+		"old":      {newScript(t, "echo git version 2.38.9\n"), "is git 2.38"},
+		"very old": {newScript(t, "echo git version 1.99.0\n"), "is git 1.99"},
+		"other":    {newScript(t, "echo jj 0.30\n"), "not git"},
+		"broken":   {newScript(t, "echo cannot load >&2\nexit 3\n"), "cannot load"},
 	} {
 		_, err := gitbin.New(gitbin.Config{Dir: t.TempDir(), Executable: c.executable, Logger: slog.New(slog.DiscardHandler)})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -61,7 +60,7 @@ func TestExecutableIsChecked(t *testing.T) {
 		}
 	}
 	for _, version := range []string{"2.39.0", "2.100.1 (Apple Git-1)", "3.0.0"} {
-		executable := script(t, "echo 'git version "+version+"'\n")
+		executable := newScript(t, "echo 'git version "+version+"'\n")
 		if _, err := gitbin.New(gitbin.Config{Dir: t.TempDir(), Executable: executable, Logger: slog.New(slog.DiscardHandler)}); err != nil {
 			t.Errorf("git %s: got %v, want it to do", version, err)
 		}
@@ -104,7 +103,7 @@ func TestNothingIsInherited(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wrapper := script(t, fmt.Sprintf("/usr/bin/env >> %s\necho \"$@\" >> %s\nexec %s \"$@\"\n", started, started, installed))
+	wrapper := newScript(t, fmt.Sprintf("/usr/bin/env >> %s\necho \"$@\" >> %s\nexec %s \"$@\"\n", started, started, installed))
 	g, err := gitbin.New(gitbin.Config{Dir: t.TempDir(), Executable: wrapper, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)

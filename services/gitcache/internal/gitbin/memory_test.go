@@ -36,7 +36,7 @@ func TestSecGitHasBoundedMemory(t *testing.T) {
 	for name, then := range map[string]string{
 		"enough": "exec " + git + ` "$@"`, "not enough": "echo fatal: Out of memory, malloc failed >&2; exit 128",
 	} {
-		wrapper := script(t, `case "$*" in *index-pack*) `+wait+"ulimit -d >"+seen+"; "+then+" ;; esac\nexec "+git+` "$@"`+"\n")
+		wrapper := newScript(t, `case "$*" in *index-pack*) `+wait+"ulimit -d >"+seen+"; "+then+" ;; esac\nexec "+git+` "$@"`+"\n")
 		g, err := gitbin.New(gitbin.Config{
 			Dir: t.TempDir(), Executable: wrapper, Memory: memory.NewBudget(300 << 20), Logger: slog.New(slog.DiscardHandler),
 		})

@@ -29,7 +29,7 @@ import (
 func TestCancelEndsTheGroup(t *testing.T) {
 	t.Parallel()
 	pids := filepath.Join(t.TempDir(), "pids")
-	deaf := script(t, fmt.Sprintf(`case "$*" in
+	deaf := newScript(t, fmt.Sprintf(`case "$*" in
 *version) echo git version 2.50.0 ;;
 *) trap '' TERM
    /bin/sleep 1000 &
