@@ -262,6 +262,19 @@ describe("the shell", () => {
     await expect.element(page.getByRole("main")).toHaveFocus();
   });
 
+  test("a narrow screen has four pages at hand, and a menu with the others", async () => {
+    await page.viewport(320, 640);
+    const { router } = open("/");
+    const pages = page.getByRole("navigation", { name: "Pages" });
+    await expect.element(pages.getByRole("link", { name: "Repositories" })).toBeInViewport();
+    await expect.element(pages.getByText("Audit")).not.toBeVisible();
+    await pages.getByRole("button", { name: "More pages" }).click();
+    await expectAccessible();
+    await page.viewport(320, 640);
+    await page.getByRole("menuitem", { name: "Audit" }).click();
+    await expect.poll(() => router.state.location.pathname).toBe("/audit");
+  });
+
   test("an address without a page says so", async () => {
     open("/nowhere");
     await expect.element(page.getByText("There is no such page")).toBeVisible();

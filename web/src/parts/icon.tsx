@@ -98,6 +98,7 @@ const shapes = {
       <path d="m3.8 3.8 8.4 8.4" />
     </>
   ),
+  more: <path d="M3.5 8h.01M8 8h.01M12.5 8h.01" strokeWidth="2.5" />,
   pause: (
     <>
       <circle cx="8" cy="8" r="6" />

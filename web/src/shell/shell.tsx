@@ -56,6 +56,9 @@ const places: { to: Place; label: string; icon: IconName }[] = [
   { to: "/audit", label: text.audit.title, icon: "clock" },
 ];
 
+/** So many places fit below a narrow screen; a menu beside them has the others. */
+const mostNarrow = 4;
+
 /** Names the page in the tab, and has screen readers read the name when the page changes. */
 export function useTitle(title: string): void {
   useEffect(() => {
@@ -157,6 +160,7 @@ function Frame({ person, children }: { person: string; children: ReactNode }) {
     return () => removeEventListener("keydown", onKeyDown);
   }, []);
 
+  const isInMore = places.slice(mostNarrow).some(({ to }) => path.startsWith(to));
   const signOut = () => void hub.tokens.signOut().catch(() => {});
   return (
     <div className={styles.frame}>
@@ -213,6 +217,27 @@ function Frame({ person, children }: { person: string; children: ReactNode }) {
               </Link>
             </li>
           ))}
+          <li className={classes(styles.more, isInMore && styles.current)}>
+            <Menu
+              label={text.morePlaces}
+              button={
+                <>
+                  <Icon name="more" />
+                  <span>{text.more}</span>
+                </>
+              }
+              groups={[
+                {
+                  entries: places.slice(mostNarrow).map(({ to, label, icon }) => ({
+                    id: to,
+                    label,
+                    icon,
+                    onAction: () => void navigate({ to }),
+                  })),
+                },
+              ]}
+            />
+          </li>
         </ul>
       </nav>
       <div className={styles.middle}>

@@ -175,6 +175,8 @@ export const text = {
   // Shell.
   skip: "Skip to the content",
   navigation: "Pages",
+  more: "More",
+  morePlaces: "More pages",
   problems: "Problems",
   services: "Services",
   clusters: "Clusters",
