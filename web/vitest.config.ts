@@ -17,7 +17,8 @@ export default mergeConfig(
   vite,
   defineConfig({
     // Another run beside this one may have the usual port. Then the next free one is taken.
-    server: { strictPort: false },
+    // Tests also read and write the pictures of the guide.
+    server: { strictPort: false, fs: { allow: [".", "../docs/ui"] } },
     test: {
       // A busy machine is slow, not broken: only a hang reaches these.
       testTimeout: 120_000,

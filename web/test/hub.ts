@@ -392,7 +392,9 @@ export function makeHub(change: Partial<Answers> = {}): { hub: Hub; answers: Ans
     const size = Math.min(query.size || 100, Math.max(0, total - query.offset));
     const rows = Array.from({ length: size }, (_, index) => row((query.offset + index) * step + (step > 1 ? 3 : 0)));
     const counts = { FAILED: Math.ceil(all / 100), PROGRESSING: Math.floor(all / 10) } as Record<string, number>;
-    const groups = Object.entries({ HEALTHY: all, ...(query.kind === "Service" && counts) });
+    const isService = query.kind === "Service";
+    const others = isService ? (counts.FAILED ?? 0) + (counts.PROGRESSING ?? 0) : 0;
+    const groups = Object.entries({ HEALTHY: all - others, ...(isService && counts) });
     return {
       rows,
       total,
