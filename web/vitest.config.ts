@@ -39,6 +39,7 @@ export default mergeConfig(
               "@tanstack/react-router",
               "@tanstack/react-virtual",
               "axe-core",
+              "re2js",
               "react",
               "react-aria-components",
               "react-dom",

@@ -77,7 +77,7 @@ describe("a service's logs", () => {
       agent,
       ...clusterApi({ pods, deployments: ["cart"], logs }),
     });
-    await expect.element(page.getByText("The expression cannot be used: a ( is not closed.")).toBeVisible();
+    await expect.element(page.getByText("The expression cannot be used: missing closing ): `(a`.")).toBeVisible();
     await expect.element(page.getByText("4 lines of 3 containers")).toBeVisible();
     await expectAccessible();
   });

@@ -12,7 +12,7 @@ import { useLive } from "../../hub/live.ts";
 import { type LogSource, logsSource, mostSources, type Logs as Read } from "../../kube/logs.ts";
 import { placeOf } from "../../kube/names.ts";
 import type { Entry } from "../../kube/ring.ts";
-import { matcherOf } from "../../kube/search.ts";
+import { type Search, searchExpression, searchText } from "../../kube/search.ts";
 import { plainOf } from "../../parts/ansi.ts";
 import { Button } from "../../parts/button.tsx";
 import { Command } from "../../parts/command.tsx";
@@ -50,8 +50,8 @@ export function Logs({ name, service }: { name: string; service: Service }) {
         Object.fromEntries(Object.entries({ ...now, ...next }).filter(([, each]) => each)) as ServiceSearch,
       replace: true,
     });
-  const matcher = useMemo(() => matcherOf(search.find ?? "", search.regexp === true), [search.find, search.regexp]);
-  const objection = "objection" in matcher ? matcher.objection : undefined;
+  const searching = useSearching(search.find ?? "", search.regexp === true);
+  const objection = searching && "objection" in searching ? searching.objection : undefined;
   const namespace = value?.sources[0]?.namespace ?? place.namespace;
   const owners = new Set(value?.sources.map(({ owner }) => owner));
   const [owner = "deployment/NAME"] = owners.size === 1 ? owners : [];
@@ -117,14 +117,33 @@ export function Logs({ name, service }: { name: string; service: Service }) {
         <Shown
           key={JSON.stringify(choice)}
           read={value}
-          matches={"matches" in matcher ? matcher.matches : undefined}
-          filter={`${search.regexp === true} ${search.find ?? ""}`}
+          matches={searching && "matches" in searching ? searching.matches : undefined}
+          filter={`${search.regexp === true} ${searching === undefined} ${search.find ?? ""}`}
           isFiltered={search.find !== undefined}
           isLive={link === "live" && !search.previous}
         />
       )}
     </Card>
   );
+}
+
+/** Returns the search for a filter. undefined: its expressions are loading, and meanwhile all lines are shown. */
+function useSearching(filter: string, isExpression: boolean): Search | undefined {
+  const plain = useMemo(() => (isExpression ? undefined : searchText(filter)), [filter, isExpression]);
+  const [loaded, setLoaded] = useState<{ filter: string; search: Search }>();
+  useEffect(() => {
+    if (!isExpression) return;
+    let isOver = false;
+    searchExpression(filter)
+      .catch((): Search => ({ objection: text.partGone }))
+      .then((search) => {
+        if (!isOver) setLoaded({ filter, search });
+      });
+    return () => {
+      isOver = true;
+    };
+  }, [filter, isExpression]);
+  return plain ?? (loaded?.filter === filter ? loaded.search : undefined);
 }
 
 const timeOf = new Intl.DateTimeFormat("en", {
