@@ -126,7 +126,7 @@ test("a stream yields lines, and ends its answer when its reader stops", async (
     },
   });
   const { clusters, asked } = answering(() => new Response(body));
-  for await (const lines of readStream(clusters, "berlin", "/api/v1/pods?watch=1", never)) {
+  for await (const lines of readStream(clusters, "berlin", "/api/v1/pods?watch=1", 1e6, never)) {
     expect(lines.map((line) => line.text)).toEqual(["one", "two"]);
     break;
   }

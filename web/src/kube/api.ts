@@ -110,17 +110,18 @@ export async function readJson<T>(
   }
 }
 
-/** Yields the lines of an answer as they arrive, until it ends or the signal does. */
+/** Yields the lines of an answer as they arrive, until it ends, the signal does, or it has become longer than most bytes. */
 export async function* readStream(
   clusters: Clusters,
   cluster: string,
   path: string,
+  most: number,
   signal: AbortSignal,
 ): AsyncGenerator<Line[]> {
   const { body } = await request(clusters, cluster, path, signal, "*/*");
   if (!body) return;
   try {
-    yield* readLines(body);
+    yield* readLines(body, most);
   } catch (thrown) {
     if (signal.aborted || !(thrown instanceof TypeError)) throw thrown;
     // The connection broke in the middle.

@@ -38,6 +38,7 @@ interface RawContainer {
 }
 
 const tail = 30;
+const mostBytes = 256 * 1024;
 const mostContainers = 100;
 
 /** Returns the container to look at: one that failed, or else one that is not ready. */
@@ -70,11 +71,11 @@ export async function loadEnded(
   const isPrevious = !state?.terminated && lastState?.terminated !== undefined;
   const endedAt = Date.parse(ended?.finishedAt ?? "");
   const lines: Line[] = [];
-  const options = { container: found.name, tailLines: tail, limitBytes: 256 * 1024, previous: isPrevious || undefined };
+  const options = { container: found.name, tailLines: tail, limitBytes: mostBytes, previous: isPrevious || undefined };
   // A container that waits for its image has no log, and the API says so as an error.
   if (ended || !state?.waiting) {
-    for await (const next of readStream(hub.clusters, cluster, `${path}/log${query(options)}`, signal)) {
-      lines.push(...next);
+    for await (const next of readStream(hub.clusters, cluster, `${path}/log${query(options)}`, 2 * mostBytes, signal)) {
+      for (const line of next) lines.push(line);
     }
   }
   return {

@@ -14,7 +14,7 @@ async function read(chunks: Uint8Array[], most?: number): Promise<Line[]> {
     },
   });
   const all: Line[] = [];
-  for await (const lines of readLines(body, most)) all.push(...lines);
+  for await (const lines of readLines(body, 1e8, most)) all.push(...lines);
   return all;
 }
 
@@ -42,6 +42,33 @@ test("a line that never ends holds no more than a line may", async () => {
   expect(only?.text).toHaveLength(64);
   expect(only?.cut).toBe(1000 - 64);
   expect(rest).toEqual([]);
+});
+
+test("an answer that never ends is cut off, and its sender told so", async () => {
+  let isCancelled = false;
+  for (const chunk of [
+    bytes("0123456789\n"),
+    bytes("x".repeat(100)),
+    bytes("x".repeat(1e6)),
+    bytes("\n".repeat(1e6)),
+  ]) {
+    isCancelled = false;
+    const endless = new ReadableStream<Uint8Array>({
+      pull: (controller) => controller.enqueue(chunk),
+      cancel: () => {
+        isCancelled = true;
+      },
+    });
+    let count = 0;
+    let size = 0;
+    for await (const lines of readLines(endless, 10_000)) {
+      count += lines.length;
+      for (const { text } of lines) size += text.length;
+    }
+    expect(size).toBeLessThanOrEqual(10_000);
+    expect(count).toBeLessThanOrEqual(10_000 / 64 + 1);
+    expect(isCancelled).toBe(true);
+  }
 });
 
 test("bytes that are no text do no harm", async () => {

@@ -14,12 +14,21 @@ export interface Line {
 export const mostBytes = 64 * 1024;
 
 const lineEnd = 10;
+/** So many bytes are as much for the page as a line is, besides its own. */
+const lineCost = 64;
 
 /**
  * Yields the lines of each chunk together, so that a fast log costs one step a chunk. It holds one unfinished line at
- * most, and of that at most as many bytes as are kept. It cancels the answer when its reader stops.
+ * most, and of that at most as many bytes as are kept. It ends after so many bytes in all, whatever the other side sends,
+ * and cancels the answer when its reader stops.
  */
-export async function* readLines(body: ReadableStream<Uint8Array>, most = mostBytes): AsyncGenerator<Line[]> {
+export async function* readLines(
+  body: ReadableStream<Uint8Array>,
+  mostInAll: number,
+  most = mostBytes,
+): AsyncGenerator<Line[]> {
+  let bytesLeft = mostInAll;
+  let linesLeft = Math.ceil(mostInAll / lineCost);
   const reader = body.getReader();
   const decoder = new TextDecoder();
   let held: Uint8Array[] = [];
@@ -48,17 +57,20 @@ export async function* readLines(body: ReadableStream<Uint8Array>, most = mostBy
   };
 
   try {
-    while (true) {
-      const { done, value } = await reader.read();
+    while (bytesLeft > 0 && linesLeft > 0) {
+      const { done, value: sent } = await reader.read();
       if (done) break;
+      const value = sent.subarray(0, bytesLeft);
+      bytesLeft -= value.length;
       const found: Line[] = [];
       let from = 0;
-      for (let end = value.indexOf(lineEnd); end >= 0; end = value.indexOf(lineEnd, from)) {
+      for (let end = value.indexOf(lineEnd); end >= 0 && linesLeft > 0; end = value.indexOf(lineEnd, from)) {
         keep(value.subarray(from, end));
         found.push(finish());
+        linesLeft -= 1;
         from = end + 1;
       }
-      keep(value.subarray(from));
+      if (linesLeft > 0) keep(value.subarray(from));
       if (found.length > 0) yield found;
     }
     if (size > 0 || cut > 0) yield [finish()];

@@ -57,6 +57,8 @@ const mostWorkloads = 50;
 const mostPods = 100;
 const firstLines = 500;
 const mostBytes = 2 * 1024 * 1024;
+/** The bytes of an answer, and what its lines cost beside: a line of the API has its time, at least. */
+const mostAnswer = 4 * mostBytes;
 const atOnce = 4;
 const pause = 2000;
 const refresh = 30_000;
@@ -222,7 +224,10 @@ export function logsSource(hub: Hub, place: Place, choice: Choice): Source<Logs>
     const path = resourcePath("v1", wanted.namespace, "pods", wanted.pod, "log") + query(options);
     try {
       const lines: Line[] = [];
-      for await (const next of readStream(hub.clusters, place.cluster, path, signal)) lines.push(...next);
+      // The API keeps to limitBytes. One that does not is cut off.
+      for await (const next of readStream(hub.clusters, place.cluster, path, mostAnswer, signal)) {
+        for (const line of next) lines.push(line);
+      }
       failures.delete(source);
       const entries = advance(cursor, source, lines);
       const size = lines.reduce((sum, line) => sum + line.text.length + line.cut, 0);
