@@ -250,6 +250,22 @@ func TestDependsOnObject(t *testing.T) {
 			w.plan(afterObject(w.service(t, "app", "app"), "gate", "self.data.("))
 			w.wants(t, "app", report.Pending, notReady, "the condition on ConfigMap default/gate cannot be read")
 		},
+		"what is known at once is said at once": func(t *testing.T, w *world) {
+			w.set(configMapKey("gate"), foreign("gate", nil))
+			app := afterObject(w.service(t, "app", "app"), "gate", "self.data.(")
+			w.plan(app)
+			w.wants(t, "app", report.Pending, notReady, "the condition on ConfigMap default/gate cannot be read")
+			// Nothing but the edit wakes the service, and nothing of the object is read.
+			app.Spec.Policy.DependsOn[0].Condition, app.SpecDigest = "self.data.)", "edited"
+			w.plan(app)
+			w.wants(t, "app", report.Pending, notReady, "the condition on ConfigMap default/gate cannot be read")
+			app.Spec.Policy.DependsOn[0].Condition, app.SpecDigest = "self.(", "again"
+			w.plan(app)
+			synctest.Wait()
+			if got := w.status("app").Problem; got == nil || strings.Contains(got.Message, "examined") {
+				t.Errorf("got %v, want what is known of the condition", got)
+			}
+		},
 		"only a service that waits looks": func(t *testing.T, w *world) {
 			app := afterObject(w.service(t, "app", "app"), "gate", "")
 			w.plan(app)

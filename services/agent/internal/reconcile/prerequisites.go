@@ -80,7 +80,8 @@ type prerequisites struct {
 
 // followPrerequisites follows the objects with the Reader of the dependent service: neither a
 // condition nor a missing object must reveal what the service may not read. denied is the error if
-// the service has no Reader.
+// the service has no Reader. What is known without a look is news, too: changed is called for it, because the caller has
+// judged the service before it followed these objects.
 func followPrerequisites(
 	ctx context.Context, reader *confine.Reader, denied error, all []prerequisite, judge judgeFunc, changed func(),
 ) *prerequisites {
@@ -111,6 +112,9 @@ func followPrerequisites(
 			}
 		}
 	})
+	if len(conditions) < len(all) {
+		changed()
+	}
 	return p
 }
 
