@@ -38,16 +38,16 @@ func TestSyncRepository(t *testing.T) {
 	wantReason(t, err, "NOT_FOUND")
 }
 
-// TestSyncRepositoryIsBounded has a caller request fetches until the hub refuses one. gitcache is not called for that
-// one.
+// TestSyncRepositoryIsBounded has a person request fetches until the hub refuses one. gitcache is not called for that
+// one, and another person is still served.
 func TestSyncRepositoryIsBounded(t *testing.T) {
 	t.Parallel()
-	h := startHub(t)
+	h := newCrowd(t)
 	h.demo(t, newFolder(t, "c1", "one"))
-	fleet := h.fleet(t, adminToken)
+	ada, _ := h.join(t, "ada", "leat:admins")
 	const most = 10_000
 	for n := range most {
-		_, err := fleet.SyncRepository(t.Context(), &fleetv1.SyncRepositoryRequest{Name: "demo"})
+		_, err := h.admin.SyncRepository(t.Context(), &fleetv1.SyncRepositoryRequest{Name: "demo"})
 		if err == nil {
 			continue
 		}
@@ -57,6 +57,9 @@ func TestSyncRepositoryIsBounded(t *testing.T) {
 		}
 		if got := h.git.count(&h.git.refreshes); got != n {
 			t.Errorf("got %d fetches, want %d", got, n)
+		}
+		if _, err := h.fleet(t, ada).SyncRepository(t.Context(), &fleetv1.SyncRepositoryRequest{Name: "demo"}); err != nil {
+			t.Errorf("another person: got %v, want a fetch", err)
 		}
 		return
 	}

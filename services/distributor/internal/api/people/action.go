@@ -46,16 +46,20 @@ func (s *Service) SyncService(ctx context.Context, req *fleetv1.SyncServiceReque
 	return &fleetv1.SyncServiceResponse{SyncRequest: request, Problem: problem}, nil
 }
 
-// SyncRepository implements FleetService. gitcache bounds the fetches of one upstream, and the pace bounds the calls
-// that wait for them.
+// SyncRepository implements FleetService. gitcache bounds the fetches of one upstream, and the pace the
+// calls of one person, so that nobody uses up the others' share.
 func (s *Service) SyncRepository(ctx context.Context, req *fleetv1.SyncRepositoryRequest) (*fleetv1.SyncRepositoryResponse, error) {
 	record, err := s.permitted(ctx, catalog.KindRepository, "name", req.GetName())
 	if err != nil {
 		return nil, err
 	}
-	if !s.fetches.Allow() {
+	id, err := s.person(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if wait, ok := s.fetches.Enter(id.Subject()); !ok {
 		return nil, rpcerr.New(connect.CodeResourceExhausted, errorsv1.Reason_REASON_RATE_LIMITED,
-			"too many repositories are fetched on request at once; try again in a few seconds", rpcerr.RetryAfter(fetchEvery))
+			"you have requested too many fetches at once; try again in a few seconds", rpcerr.RetryAfter(wait))
 	}
 	waiting, cancel := context.WithTimeout(ctx, refreshTimeout)
 	defer cancel()

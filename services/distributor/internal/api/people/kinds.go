@@ -6,11 +6,11 @@ package people
 import (
 	"context"
 
-	"golang.org/x/time/rate"
 	"google.golang.org/protobuf/proto"
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/internal/contract/fleetdoc"
+	"github.com/leatdev/leat/services/distributor/internal/access/admission"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/find"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
@@ -74,7 +74,7 @@ func statingBy[M proto.Message](show func(context.Context, []fleet.Record) ([]M,
 
 // New returns the service for people.
 func New(d Deps) *Service {
-	s := &Service{d: d, fetches: rate.NewLimiter(rate.Every(fetchEvery), fetchBurst)}
+	s := &Service{d: d, fetches: admission.NewPace(fetchEvery, fetchBurst)}
 	s.stating = statingOf(s)
 	return s
 }

@@ -15,8 +15,6 @@ import (
 	"log/slog"
 	"time"
 
-	"golang.org/x/time/rate"
-
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	"github.com/leatdev/leat/internal/contract/cas"
@@ -39,10 +37,10 @@ import (
 // refreshTimeout bounds the wait for upstreams in SyncService and SyncRepository.
 const refreshTimeout = time.Minute
 
-// fetchEvery and fetchBurst bound the fetches that people request of single repositories, at a replica.
+// fetchEvery and fetchBurst bound the fetches of single repositories that each person requests, at a replica.
 const (
-	fetchEvery = time.Second
-	fetchBurst = 30
+	fetchEvery = 2 * time.Second
+	fetchBurst = 10
 )
 
 // statesTimeout bounds the wait for the states of mirrors. Past it, readers are shown what was last
@@ -124,7 +122,7 @@ type States struct {
 type Service struct {
 	d       Deps
 	stating map[catalog.Kind]stating
-	fetches *rate.Limiter
+	fetches *admission.Pace
 }
 
 // Audit reads the records of changes; journal.Journal implements it.

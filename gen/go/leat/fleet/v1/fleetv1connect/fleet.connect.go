@@ -132,8 +132,8 @@ type FleetServiceClient interface {
 	// nothing changed.
 	SyncService(context.Context, *v1.SyncServiceRequest) (*v1.SyncServiceResponse, error)
 	// SyncRepository fetches a repository now instead of at its next poll, and waits for it. Calls about one repository
-	// within a second share a fetch. A suspended repository is not fetched. Too many calls at once are refused
-	// (RATE_LIMITED).
+	// within a second share a fetch. A suspended repository is not fetched. Too many calls of one person at once are
+	// refused (RATE_LIMITED).
 	SyncRepository(context.Context, *v1.SyncRepositoryRequest) (*v1.SyncRepositoryResponse, error)
 	// ListWebhookDeliveries returns the newest webhooks about a repository, and what became of each.
 	ListWebhookDeliveries(context.Context, *v1.ListWebhookDeliveriesRequest) (*v1.ListWebhookDeliveriesResponse, error)
@@ -634,8 +634,8 @@ type FleetServiceHandler interface {
 	// nothing changed.
 	SyncService(context.Context, *v1.SyncServiceRequest) (*v1.SyncServiceResponse, error)
 	// SyncRepository fetches a repository now instead of at its next poll, and waits for it. Calls about one repository
-	// within a second share a fetch. A suspended repository is not fetched. Too many calls at once are refused
-	// (RATE_LIMITED).
+	// within a second share a fetch. A suspended repository is not fetched. Too many calls of one person at once are
+	// refused (RATE_LIMITED).
 	SyncRepository(context.Context, *v1.SyncRepositoryRequest) (*v1.SyncRepositoryResponse, error)
 	// ListWebhookDeliveries returns the newest webhooks about a repository, and what became of each.
 	ListWebhookDeliveries(context.Context, *v1.ListWebhookDeliveriesRequest) (*v1.ListWebhookDeliveriesResponse, error)

@@ -789,8 +789,8 @@ export const FleetService: GenService<{
   },
   /**
    * SyncRepository fetches a repository now instead of at its next poll, and waits for it. Calls about one repository
-   * within a second share a fetch. A suspended repository is not fetched. Too many calls at once are refused
-   * (RATE_LIMITED).
+   * within a second share a fetch. A suspended repository is not fetched. Too many calls of one person at once are
+   * refused (RATE_LIMITED).
    *
    * @generated from rpc leat.fleet.v1.FleetService.SyncRepository
    */
