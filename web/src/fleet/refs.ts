@@ -57,10 +57,6 @@ export const repositoryAt = (row: SourcesInShort, index: number): string | undef
 export const versionAt = (row: SourcesInShort, index: number): string | undefined =>
   row.versions.length === row.commits.length ? row.versions[index] : undefined;
 
-/** Returns an object's path, as addresses of the hub hold it where a slash could not be. */
-export const pathOf = (project: string, name: string): string =>
-  project === "" || project === "default" ? name : `${project}.${name}`;
-
 /**
  * Returns the ref of a name that the hub writes as the members of a project do: NAME is of the project then, and not of
  * the project default. A service's cluster is named from the service's own project in both.

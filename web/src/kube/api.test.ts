@@ -91,7 +91,7 @@ test("an answer that is no Status is shown in part", async () => {
   expect(failure && originOf(failure)).toBeUndefined();
 });
 
-test("an origin that is none of ours is none", async () => {
+test("an origin that the page does not know is left out", async () => {
   const failure = await failed(500, "", { "Leat-Error-Origin": "javascript:alert(1)" });
   expect(failure && originOf(failure)).toBeUndefined();
 });

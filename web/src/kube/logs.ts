@@ -3,7 +3,7 @@
 
 import { type Failure, failureOf } from "../hub/failure.ts";
 import type { Hub } from "../hub/hub.ts";
-import type { Source } from "../hub/live.ts";
+import { polled, type Source } from "../hub/live.ts";
 import { query, readJson, readStream } from "./api.ts";
 import { loadInventory } from "./inventory.ts";
 import type { Line } from "./lines.ts";
@@ -268,15 +268,5 @@ export function logsSource(hub: Hub, place: Place, choice: Choice): Source<Logs>
   }
 
   // What has ended grows no more.
-  if (choice.isPrevious) return { load: round };
-  return {
-    load: round,
-    async *follow(_, signal) {
-      while (true) {
-        await hub.surroundings.sleep(pause, signal);
-        if (signal.aborted) return;
-        yield await round(signal);
-      }
-    },
-  };
+  return choice.isPrevious ? { load: round } : polled(round, pause, hub.surroundings);
 }

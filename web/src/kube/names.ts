@@ -6,7 +6,8 @@ import type { Service } from "../gen/leat/fleet/v1/resources_pb";
 // How the tunnel and agents name clusters and services: by a path, NAME in the project default and PROJECT.NAME in every
 // other one.
 
-const pathOf = (project: string, name: string) =>
+/** Returns an object's path, as addresses of the hub hold it where a slash could not be. */
+export const pathOf = (project: string, name: string): string =>
   project === "" || project === "default" ? name : `${project}.${name}`;
 
 /** Returns the path of a cluster that an object of the project names. */

@@ -59,7 +59,7 @@ export interface Family {
 const moving = ["Pending", "ContainerCreating", "PodInitializing", "Terminating", "SchedulingGated", "NotReady"];
 const done = ["Completed", "Succeeded"];
 
-/** Returns how a pod is, by the word and the count that kubectl prints. A word that is none of these is a failure. */
+/** Returns how a pod is, by the word and the count that kubectl prints. Every other word is a failure. */
 export function podHealth(word: string, ready: string): Health {
   if (word === "Terminating") return Health.TERMINATING;
   if (done.includes(word)) return Health.HEALTHY;

@@ -4,7 +4,7 @@
 /** Matcher reports whether a line is to be shown. */
 export type Matcher = (text: string) => boolean;
 
-/** Search is a filter of lines: one that matches, or why there is none. */
+/** Search is a filter of lines: a function that matches, or why the filter cannot be used. */
 export type Search = { matches: Matcher } | { objection: string };
 
 /** Letters match in both cases, unless the filter has a capital one. */

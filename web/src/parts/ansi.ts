@@ -56,7 +56,7 @@ export function piecesOf(line: string): Piece[] {
       else if (code >= 30 && code <= 37) ink = inks[code - 30];
       else if (code >= 90 && code <= 97) ink = inks[code - 90];
       else if (code === 38 || code === 48) {
-        // A colour by number or by its parts, of which nobody knows whether it can be read on the page.
+        // A colour beyond the first sixteen is left out, because it may be unreadable on the page.
         const chosen = all[index + 1] === 5 ? all[index + 2] : undefined;
         if (code === 38) ink = chosen !== undefined && chosen < 16 ? inks[chosen % 8] : undefined;
         index += all[index + 1] === 5 ? 2 : 4;

@@ -36,8 +36,8 @@ With --regenerate, what the service's charts made by chance, such as passwords a
 
 It fails when a repository cannot be fetched; the last known content is reconciled anyway.
 
-leat sync repository/NAME fetches a repository alone, and waits for that: services follow if it has moved. With a webhook
-nobody has to (docs/guides/webhooks.md).
+leat sync repository/NAME fetches a repository alone, and waits for that: services follow if it has moved. A webhook of the
+Git host makes this unnecessary (docs/guides/webhooks.md).
 
 leat sync fleetsource/NAME has a fleet source look at its repository now, as leat fleetsource sync does.`,
 		Example: `  leat sync service/shop

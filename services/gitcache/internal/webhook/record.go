@@ -32,7 +32,7 @@ type Log interface {
 
 // note is what is recorded about a delivery.
 type note struct {
-	// named is the repository in the address; empty: there is none.
+	// named is the repository in the address. Empty if the address names no repository.
 	named string
 	// matched are the repositories that are fetched.
 	matched []mirror.Definition

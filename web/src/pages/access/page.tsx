@@ -30,7 +30,7 @@ const fields: readonly Field<"cluster" | "verb" | "resource" | "namespace" | "us
   { name: "user", label: text.access.user },
 ];
 
-/** AccessPage tells whether somebody may do something, by which bindings, and who else may. */
+/** AccessPage answers whether somebody may do something, by which bindings, and who else may. */
 export function AccessPage() {
   const search = route.useSearch();
   const navigate = useNavigate();

@@ -7,12 +7,13 @@ import { isOldRow, ms, reasonName, serviceColumns } from "../../fleet/columns.ts
 import { ObjectHead } from "../../fleet/head.tsx";
 import { FleetList } from "../../fleet/list.tsx";
 import { Card, Facts, ListSection, Page } from "../../fleet/page.tsx";
-import { pathOf, shellQuote } from "../../fleet/refs.ts";
+import { shellQuote } from "../../fleet/refs.ts";
 import type { Repository } from "../../gen/leat/fleet/v1/resources_pb";
 import { RepositoryPhase, type RepositoryState, RepositoryType } from "../../gen/leat/gitcache/v1/repository_pb";
 import { useHub } from "../../hub/hub.ts";
 import { type Link as LinkState, useLive } from "../../hub/live.ts";
 import { objectSource } from "../../hub/object.ts";
+import { pathOf } from "../../kube/names.ts";
 import { Age } from "../../parts/age.tsx";
 import { Badge } from "../../parts/badge.tsx";
 import { ExternalLink } from "../../parts/link.tsx";

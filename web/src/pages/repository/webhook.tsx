@@ -8,7 +8,7 @@ import { shellQuote } from "../../fleet/refs.ts";
 import { Table } from "../../fleet/table.tsx";
 import { RepositoryType, type WebhookDelivery, WebhookOutcome } from "../../gen/leat/gitcache/v1/repository_pb";
 import { type Hub, useHub } from "../../hub/hub.ts";
-import { type Source, useLive } from "../../hub/live.ts";
+import { polled, type Source, useLive } from "../../hub/live.ts";
 import { Age } from "../../parts/age.tsx";
 import { Badge } from "../../parts/badge.tsx";
 import { Button } from "../../parts/button.tsx";
@@ -53,19 +53,12 @@ const waiting = 3000;
 const watching = 20_000;
 
 /** Returns the source of a repository's deliveries: a call now and then, because a page has few streams. */
-function deliveriesSource(hub: Hub, name: string, pause: number): Source<readonly WebhookDelivery[]> {
-  const load = async (signal: AbortSignal) =>
-    (await hub.fleet.listWebhookDeliveries({ name }, { signal })).deliveries.slice(0, 20);
-  return {
-    load,
-    async *follow(_, signal) {
-      while (!signal.aborted) {
-        await hub.surroundings.sleep(pause, signal);
-        if (!signal.aborted) yield await load(signal);
-      }
-    },
-  };
-}
+const deliveriesSource = (hub: Hub, name: string, pause: number): Source<readonly WebhookDelivery[]> =>
+  polled<readonly WebhookDelivery[]>(
+    async (signal) => (await hub.fleet.listWebhookDeliveries({ name }, { signal })).deliveries.slice(0, 20),
+    pause,
+    hub.surroundings,
+  );
 
 export interface WebhookProps {
   /** The repository, as people name it, and as addresses of the hub hold it. */

@@ -25,7 +25,7 @@ import { Change, History, Members, Policy, Waves } from "./parts.tsx";
 
 const route = getRouteApi("/rollouts/$");
 
-/** RolloutPage is one policy with a rollout as it goes: what holds it, how far each wave is, and who has failed. */
+/** RolloutPage is one policy with a rollout as it goes: what holds it, how far each wave is, and which services have failed. */
 export function RolloutPage() {
   const hub = useHub();
   const { _splat: ref = "" } = route.useParams();
