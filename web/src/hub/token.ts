@@ -198,10 +198,13 @@ export function createTokens({ sessions, tabs = noTabs, now = Date.now, random =
   function refresh(): Promise<Access> {
     const of = held;
     if (!of) return Promise.reject(nobody());
-    renewing ??= renew(of).finally(() => {
-      renewing = undefined;
+    if (renewing) return renewing;
+    const own = renew(of).finally(() => {
+      // After another sign-in it is that one's that runs.
+      if (renewing === own) renewing = undefined;
     });
-    return renewing;
+    renewing = own;
+    return own;
   }
 
   function tunnelToken(): Promise<string> {
