@@ -279,3 +279,32 @@ func TestUnremovableFilesStayCounted(t *testing.T) {
 		t.Errorf("files: got %d, want three blobs and the lock", got)
 	}
 }
+
+// TestFlipWithoutMeaning lets a first reading by a new process get a bit wrong that does not change
+// the content. What the store then says of the bytes must be true of those that it serves.
+func TestFlipWithoutMeaning(t *testing.T) {
+	t.Parallel()
+	content := castest.Noise(1, 5000)
+	cfg := casdisk.Config{Dir: t.TempDir()}
+	store := open(t, cfg)
+	d := castest.Put(t, store, content)
+	// The byte after the magic number, and its unused bit: RFC 8878, section 3.1.1.1.1.
+	const descriptor, unused = 4, 1 << 4
+	read, flipped := 0, false
+	cfg.Hooks.Damage = func(op casdisk.Op, _ string, p []byte) []byte {
+		if op == casdisk.OpRead && !flipped {
+			if flipped = read+len(p) > descriptor; flipped {
+				p[descriptor-read] ^= unused
+			}
+			read += len(p)
+		}
+		return p
+	}
+	store = reopen(t, store, cfg)
+	castest.CheckAbsent(t, store, d)
+	if !flipped {
+		t.Error("the frame's descriptor was not read, want it to have been damaged")
+	}
+	castest.Put(t, store, content)
+	castest.Check(t, store, content)
+}
