@@ -28,10 +28,19 @@ export function ObjectHead({
   command,
 }: {
   kind: {
-    to: "/services" | "/clusters" | "/repositories" | "/rollouts" | "/global-services" | "/fleet-sources";
+    to:
+      | "/services"
+      | "/clusters"
+      | "/repositories"
+      | "/rollouts"
+      | "/global-services"
+      | "/fleet-sources"
+      | "/projects"
+      | "/configuration";
     title: string;
   };
   name: string;
+  /** Empty for a kind that has none. */
   phase: string;
   /** How it is, if no phase has a word for that. */
   state?: { show: ReactNode; tone: Tone } | undefined;
@@ -53,10 +62,12 @@ export function ObjectHead({
       </nav>
       <div className={styles.line}>
         <h1>{name}</h1>
-        <span className={styles.phase}>
-          {state?.show ?? <Phase phase={phase} isOld={isOld} />}
-          <Age at={since} />
-        </span>
+        {(state || phase !== "") && (
+          <span className={styles.phase}>
+            {state?.show ?? <Phase phase={phase} isOld={isOld} />}
+            <Age at={since} />
+          </span>
+        )}
         {facts && <div className={styles.facts}>{facts}</div>}
         <div className={styles.command}>
           <Command label={text.sameAs}>{command}</Command>

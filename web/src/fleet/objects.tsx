@@ -5,7 +5,7 @@ import { type ReactNode, useCallback, useMemo } from "react";
 import type { FleetRow } from "../gen/leat/fleet/v1/query_pb";
 import { useHub } from "../hub/hub.ts";
 import { listSource, type Query } from "../hub/list.ts";
-import { useLive } from "../hub/live.ts";
+import { polled, useLive } from "../hub/live.ts";
 import { Button } from "../parts/button.tsx";
 import { Command } from "../parts/command.tsx";
 import { FilterField } from "../parts/filter.tsx";
@@ -33,6 +33,8 @@ export interface ObjectListProps<Entry> {
   entryKey: (entry: Entry) => string;
   onOpen: (entry: Entry) => void;
   empty: ReactNode;
+  /** Milliseconds between two looks, for a kind whose documents count what others change: no stream tells of that. */
+  every?: number;
 }
 
 /**
@@ -41,12 +43,15 @@ export interface ObjectListProps<Entry> {
  * it holds.
  */
 export function ObjectList<Entry>(props: ObjectListProps<Entry>) {
-  const { kind, noun, filter, onFilter, read, compare, columns, entryKey, onOpen, empty } = props;
+  const { kind, noun, filter, onFilter, read, compare, columns, entryKey, onOpen, empty, every } = props;
   const hub = useHub();
   const query: Query = { kind, filter, order: "name" };
   const { value, failure, link, store } = useLive(
     JSON.stringify(query),
-    () => listSource(hub.query, query, { offset: 0, size: most }, true),
+    () => {
+      const source = listSource(hub.query, query, { offset: 0, size: most }, true);
+      return every ? polled(source.load, every, hub.surroundings) : source;
+    },
     hub.surroundings,
   );
   const entries = useMemo(

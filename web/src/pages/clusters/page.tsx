@@ -6,13 +6,13 @@ import { lazy, Suspense } from "react";
 import { clusterColumns } from "../../fleet/columns.tsx";
 import { FleetList, filterOf } from "../../fleet/list.tsx";
 import { ListPage } from "../../fleet/page.tsx";
+import { Views } from "../../fleet/views.tsx";
 import { Command } from "../../parts/command.tsx";
 import { Empty, Skeleton } from "../../parts/states.tsx";
 import type { ClustersSearch, ListSearch } from "../../shell/router.tsx";
 import { useTitle } from "../../shell/shell.tsx";
 import { delivery } from "../../text/delivery.ts";
 import { text } from "../../text/en.ts";
-import styles from "./page.module.css";
 
 const route = getRouteApi("/clusters/");
 
@@ -26,7 +26,7 @@ export function ClustersPage() {
   const onSearch = (next: ListSearch) =>
     void navigate({ to: "/clusters", search: { ...next, ...(view && { view }), ...(by && { by }) } });
   return (
-    <ListPage title={text.clusters} lead={<Views search={search} />}>
+    <ListPage title={text.clusters} lead={<ClusterViews search={search} />}>
       <FleetList
         kind="Cluster"
         noun="clusters"
@@ -62,10 +62,10 @@ export function ClustersPage() {
   );
 }
 
-/** Views are the ways to look at the clusters: the list alone, or with a map above it. */
-function Views({ search: { view, by: _, ...list } }: { search: ClustersSearch }) {
+/** ClusterViews are the ways to look at the clusters: the list alone, or with a map above it. */
+function ClusterViews({ search: { view, by: _, ...list } }: { search: ClustersSearch }) {
   return (
-    <nav className={styles.views} aria-label={delivery.map.views}>
+    <Views label={delivery.map.views}>
       <Link to="/clusters" search={list} activeOptions={{ exact: true }} aria-current={view ? undefined : "true"}>
         {delivery.map.table}
       </Link>
@@ -77,6 +77,6 @@ function Views({ search: { view, by: _, ...list } }: { search: ClustersSearch })
       >
         {delivery.map.map}
       </Link>
-    </nav>
+    </Views>
   );
 }
