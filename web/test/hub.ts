@@ -446,9 +446,11 @@ export function makeHub(change: Partial<Answers> = {}): { hub: Hub; answers: Ans
               groups: ["leat:admins"],
               webhookUrl: "https://leat.example.com/webhooks",
             }),
-            async get({ kind }) {
+            async get({ kind, name }) {
               await answers.before("get");
-              return { document: documents[kind]?.() };
+              return {
+                document: documents[kind]?.() ?? answers.objects(kind)?.find((row) => row.ref === name)?.document,
+              };
             },
             async *watch({ kind }, { signal }) {
               await answers.before("watch");

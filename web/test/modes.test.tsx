@@ -9,6 +9,7 @@ import { say } from "../src/parts/status.tsx";
 import { makeRouter } from "../src/shell/router.tsx";
 import { documentsOf, sourceRows } from "./fleet-sources.ts";
 import { globalMembers, globalRows } from "./global-services.ts";
+import { governRows } from "./govern-objects.ts";
 import { type Answers, makeHub } from "./hub.ts";
 import { render } from "./render.tsx";
 import { policyRows, rolloutAnswers } from "./rollouts.ts";
@@ -23,6 +24,9 @@ const examples: Record<string, string> = {
   "/rollouts/$": "shops",
   "/global-services/$": "ingress",
   "/fleet-sources/$": "fleet",
+  "/projects/$": "shop",
+  "/configuration/sets/$": "region-eu",
+  "/configuration/backends/$": "vault-test",
   default: "berlin",
 };
 
@@ -35,7 +39,8 @@ const paths = Object.keys(makeRouter(createMemoryHistory()).routesByPath)
 /** What the pages of delivery need of the hub: their objects are in documents. */
 const delivery: Partial<Answers> = {
   objects: (kind) =>
-    ({ RolloutPolicy: policyRows, GlobalService: globalRows, FleetSource: sourceRows })[kind as "FleetSource"]?.(),
+    governRows(kind) ??
+    { RolloutPolicy: policyRows, GlobalService: globalRows, FleetSource: sourceRows }[kind as "FleetSource"]?.(),
   rollouts: rolloutAnswers,
   globals: { listGlobalServiceMembers: globalMembers },
   sources: { listFleetSourceDocuments: (request) => documentsOf(request) },

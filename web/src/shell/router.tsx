@@ -48,7 +48,7 @@ export function listSearch(raw: Record<string, unknown>): ListSearch {
   };
 }
 
-const serviceTabs = ["objects", "logs", "events", "diff", "revisions"] as const;
+const serviceTabs = ["objects", "logs", "events", "diff", "config", "revisions"] as const;
 
 export type ServiceTab = (typeof serviceTabs)[number];
 
@@ -328,6 +328,39 @@ const fleetSource = createRoute({
   component: lazyRouteComponent(() => import("../pages/fleet-source/page.tsx"), "FleetSourcePage"),
 });
 
+/** Search of the configuration: what it shows, and its filter. */
+export interface ConfigurationSearch {
+  filter?: string;
+  /** Without it, the page shows the sets. */
+  show?: "backends";
+}
+
+export const configurationSearch = (raw: Record<string, unknown>): ConfigurationSearch => ({
+  ...filterSearch(raw),
+  ...(raw.show === "backends" && { show: "backends" }),
+});
+
+const configurationRoot = createRoute({ getParentRoute: () => root, path: "/configuration" });
+
+const configuration = createRoute({
+  getParentRoute: () => configurationRoot,
+  path: "/",
+  validateSearch: configurationSearch,
+  component: lazyRouteComponent(() => import("../pages/configuration/page.tsx"), "ConfigurationPage"),
+});
+
+const configSet = createRoute({
+  getParentRoute: () => configurationRoot,
+  path: "sets/$",
+  component: lazyRouteComponent(() => import("../pages/config-set/page.tsx"), "ConfigSetPage"),
+});
+
+const configBackend = createRoute({
+  getParentRoute: () => configurationRoot,
+  path: "backends/$",
+  component: lazyRouteComponent(() => import("../pages/config-backend/page.tsx"), "ConfigBackendPage"),
+});
+
 export const signInPath = "/sign-in";
 
 const signIn = createRoute({
@@ -350,6 +383,7 @@ const tree = root.addChildren([
   rolloutsRoot.addChildren([rollouts, rollout]),
   globalServicesRoot.addChildren([globalServices, globalService]),
   fleetSourcesRoot.addChildren([fleetSources, fleetSource]),
+  configurationRoot.addChildren([configuration, configSet, configBackend]),
 ]);
 
 /** Returns the router of a page. Tests give a history in memory. */

@@ -41,6 +41,7 @@ type Place =
   | "/rollouts"
   | "/global-services"
   | "/fleet-sources"
+  | "/configuration"
   | "/access"
   | "/audit";
 
@@ -52,6 +53,7 @@ const places: { to: Place; label: string; icon: IconName }[] = [
   { to: "/rollouts", label: text.rollouts, icon: "rollout" },
   { to: "/global-services", label: text.globalServices, icon: "global" },
   { to: "/fleet-sources", label: text.fleetSources, icon: "folder" },
+  { to: "/configuration", label: text.configuration, icon: "sliders" },
   { to: "/access", label: text.access.title, icon: "key" },
   { to: "/audit", label: text.audit.title, icon: "clock" },
 ];

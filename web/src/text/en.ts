@@ -9,7 +9,7 @@ export const lists = new Intl.ListFormat("en", { type: "conjunction" });
 const times = new Intl.DateTimeFormat("en", { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 
 /** Returns a number of bytes in the largest unit of which there is one, with three digits. */
-function size(bytes: number): string {
+export function size(bytes: number): string {
   const units = ["byte", "kilobyte", "megabyte", "gigabyte", "terabyte"];
   const step = Math.min(units.length - 1, Math.max(0, Math.floor(Math.log10(Math.max(1, bytes)) / 3)));
   const format = { style: "unit", unit: units[step] ?? "byte", maximumSignificantDigits: 3 } as const;
@@ -36,6 +36,8 @@ const kinds: Record<string, [string, string]> = {
   FleetSource: ["fleet source", "fleet sources"],
   GlobalService: ["global service", "global services"],
   Notifier: ["notifier", "notifiers"],
+  Project: ["project", "projects"],
+  ConfigSet: ["set of configuration", "sets of configuration"],
   ConfigBackend: ["back end of configurations", "back ends of configurations"],
   Hub: ["part of the hub", "parts of the hub"],
 };
@@ -184,6 +186,8 @@ export const text = {
   rollouts: "Rollouts",
   globalServices: "Global services",
   fleetSources: "Fleet sources",
+  projects: "Projects",
+  configuration: "Configuration",
   find: "Find",
   theme: "Theme",
   themes: { system: "As the system", light: "Light", dark: "Dark" },

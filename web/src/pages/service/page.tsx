@@ -41,6 +41,7 @@ const Why = lazy(() => import("./why.tsx").then((module) => ({ default: module.W
 const Objects = lazy(() => import("./objects.tsx").then((module) => ({ default: module.Objects })));
 const Logs = lazy(() => import("./logs.tsx").then((module) => ({ default: module.Logs })));
 const Events = lazy(() => import("./events.tsx").then((module) => ({ default: module.Events })));
+const Config = lazy(() => import("./config.tsx").then((module) => ({ default: module.Config })));
 const Diff = lazy(() => import("./diff.tsx").then((module) => ({ default: module.Diff })));
 
 /** ServicePage is one service: how it is and why, what it runs, and what it ran before. */
@@ -171,6 +172,15 @@ function Shown({ name: ref, service, link }: { name: string; service: Service; l
             content: (
               <Suspense fallback={<Skeleton lines={8} />}>
                 <Diff name={ref} service={service} />
+              </Suspense>
+            ),
+          },
+          {
+            id: "config",
+            label: text.configuration,
+            content: (
+              <Suspense fallback={<Skeleton lines={8} />}>
+                <Config name={ref} />
               </Suspense>
             ),
           },
