@@ -328,6 +328,21 @@ const fleetSource = createRoute({
   component: lazyRouteComponent(() => import("../pages/fleet-source/page.tsx"), "FleetSourcePage"),
 });
 
+const projectsRoot = createRoute({ getParentRoute: () => root, path: "/projects" });
+
+const projects = createRoute({
+  getParentRoute: () => projectsRoot,
+  path: "/",
+  validateSearch: filterSearch,
+  component: lazyRouteComponent(() => import("../pages/projects/page.tsx"), "ProjectsPage"),
+});
+
+const project = createRoute({
+  getParentRoute: () => projectsRoot,
+  path: "$",
+  component: lazyRouteComponent(() => import("../pages/project/page.tsx"), "ProjectPage"),
+});
+
 /** Search of the configuration: what it shows, and its filter. */
 export interface ConfigurationSearch {
   filter?: string;
@@ -383,6 +398,7 @@ const tree = root.addChildren([
   rolloutsRoot.addChildren([rollouts, rollout]),
   globalServicesRoot.addChildren([globalServices, globalService]),
   fleetSourcesRoot.addChildren([fleetSources, fleetSource]),
+  projectsRoot.addChildren([projects, project]),
   configurationRoot.addChildren([configuration, configSet, configBackend]),
 ]);
 
