@@ -5,6 +5,7 @@ package people
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
@@ -214,7 +215,7 @@ func (s *Queries) WatchQuery(ctx context.Context, req *fleetv1.WatchQueryRequest
 		return wire.Error(err)
 	}
 	watch := &queryWatch{service: s, caller: c, query: q, hasDocuments: req.GetDocuments(), send: stream.Send}
-	if err := watch.look(ctx, true); err != nil {
+	if err := watch.look(ctx, false); err != nil {
 		return err
 	}
 	due := wake.NewSignal()
@@ -249,33 +250,28 @@ type queryWatch struct {
 	// hasDocuments is true if rows carry their documents.
 	hasDocuments bool
 	send         func(*fleetv1.WatchQueryResponse) error
-	// generation is the index's at the latest look, and looked when that was.
+	// generation is the index's at the latest look, rights are the caller's, and looked is when that was.
 	generation uint64
+	rights     *authz.Rights
 	looked     time.Time
-	// sent is the window as the caller has it, and counts what they were told beside it.
-	sent   map[string]*fleetv1.FleetRow
-	window []string
-	counts *fleetv1.WatchQueryResponse
+	sent       sentWindow
 }
 
-// look sends what changed since the last time. If nothing changed in the fleet it does nothing, unless
-// it must look anyway.
-func (w *queryWatch) look(ctx context.Context, must bool) error {
+// look sends what changed since the last time. It does nothing if the result is the one of the last time.
+func (w *queryWatch) look(ctx context.Context, isBeat bool) error {
 	generation := w.service.index.Generation()
-	rights := w.caller.view.Accounts().Rights(w.caller.person)
-	must = must || isStanding(w.query.Kind()) && time.Since(w.looked) >= standingPause
-	if !must && generation == w.generation && rights.Equal(w.caller.rights) {
+	w.caller.rights = w.caller.view.Accounts().Rights(w.caller.person)
+	if !w.isDue(generation, time.Now(), isBeat) {
 		return nil
 	}
-	w.caller.rights = rights
 	end, err := w.service.begin(ctx, w.caller)
-	if err != nil && w.counts != nil && ctx.Err() == nil {
+	if err != nil && w.sent.counts != nil && ctx.Err() == nil {
 		return nil // the caller keeps what it has, and the stream looks again after the next pause
 	}
 	if err != nil {
 		return err
 	}
-	w.generation, w.looked = generation, time.Now()
+	w.generation, w.rights, w.looked = generation, w.caller.rights, time.Now()
 	result, err := w.service.ask(ctx, w.caller, w.query)
 	end()
 	if err != nil {
@@ -287,24 +283,51 @@ func (w *queryWatch) look(ctx context.Context, must bool) error {
 			return err
 		}
 	}
-	message := w.difference(rows, &fleetv1.WatchQueryResponse{Total: int32(result.Total), Groups: groupsMessage(result)})
-	if message == nil {
-		return nil
+	message, err := w.sent.update(rows, &fleetv1.WatchQueryResponse{Total: int32(result.Total), Groups: groupsMessage(result)})
+	if message == nil || err != nil {
+		return err
 	}
 	return w.send(message)
 }
 
-// difference returns what the caller has to be sent so that they have a window and counts, or nil. They
-// have both then.
-func (w *queryWatch) difference(rows []*fleetv1.FleetRow, counts *fleetv1.WatchQueryResponse) *fleetv1.WatchQueryResponse {
+// isDue reports whether the result can differ from that of the latest look. An idle fleet costs a hub nothing for each
+// page that shows it: only a beat looks at what changes with time, and at documents, whose states are not all in the
+// index.
+func (w *queryWatch) isDue(generation uint64, now time.Time, isBeat bool) bool {
+	return w.rights == nil || generation != w.generation || !w.caller.rights.Equal(w.rights) ||
+		isBeat && (w.hasDocuments || w.query.TellsTime()) ||
+		isStanding(w.query.Kind()) && now.Sub(w.looked) >= standingPause
+}
+
+// sentWindow is what a caller of WatchQuery has been sent. It keeps no rows, which would cost a hub a hundred KiB for each
+// page that is open, but their digests. It is for one goroutine.
+type sentWindow struct {
+	// window has the refs of the rows in their order, and digests those of the rows, by ref.
+	window  []string
+	digests map[string]rowDigest
+	// counts is what was told beside the rows; nil: nothing was sent yet.
+	counts *fleetv1.WatchQueryResponse
+}
+
+// rowDigest tells rows of one ref apart.
+type rowDigest [sha256.Size224]byte
+
+// update returns the difference that has to be sent so that the caller has a window and counts, or nil. They have both
+// then. The error is one of rows that cannot be encoded.
+func (w *sentWindow) update(rows []*fleetv1.FleetRow, counts *fleetv1.WatchQueryResponse) (*fleetv1.WatchQueryResponse, error) {
 	message := &fleetv1.WatchQueryResponse{}
-	next, window := make(map[string]*fleetv1.FleetRow, len(rows)), make([]string, len(rows))
+	next, window := make(map[string]rowDigest, len(rows)), make([]string, len(rows))
+	var encoded []byte
 	for i, row := range rows {
-		window[i] = row.GetRef()
-		next[row.GetRef()] = row
-		if !proto.Equal(row, w.sent[row.GetRef()]) {
+		var err error
+		if encoded, err = (proto.MarshalOptions{Deterministic: true}).MarshalAppend(encoded[:0], row); err != nil {
+			return nil, err
+		}
+		now := rowDigest(sha256.Sum224(encoded))
+		if before, ok := w.digests[row.GetRef()]; !ok || before != now {
 			message.Rows = append(message.Rows, row)
 		}
+		window[i], next[row.GetRef()] = row.GetRef(), now
 	}
 	if w.counts == nil || !slices.Equal(window, w.window) {
 		message.Window, message.HasWindow = window, true
@@ -312,11 +335,11 @@ func (w *queryWatch) difference(rows []*fleetv1.FleetRow, counts *fleetv1.WatchQ
 	if w.counts == nil || !proto.Equal(counts, w.counts) {
 		message.Total, message.Groups, message.HasCounts = counts.GetTotal(), counts.GetGroups(), true
 	}
-	w.sent, w.window, w.counts = next, window, counts
+	w.digests, w.window, w.counts = next, window, counts
 	if len(message.GetRows()) == 0 && !message.GetHasWindow() && !message.GetHasCounts() {
-		return nil
+		return nil, nil
 	}
-	return message
+	return message, nil
 }
 
 // GetFleetStatus implements QueryServiceHandler.
@@ -406,9 +429,13 @@ func (w *statusWalk) kind(ctx context.Context, kind catalog.Kind) ([]*fleetv1.Fl
 // rows returns the rows of a result as the caller sees them.
 func (c *caller) rows(result *find.Result) []*fleetv1.FleetRow {
 	rows := make([]*fleetv1.FleetRow, len(result.Rows))
+	var changes []catalog.Permission // the same for all rows, which are of one kind
 	for i, row := range result.Rows {
+		if i == 0 {
+			changes = changesOf(catalog.ResourceOf(row.Object.Key().Kind))
+		}
 		rows[i] = rowMessage(row)
-		rows[i].Can = c.can(row.Object)
+		rows[i].Can = c.can(row.Object, changes)
 		if cluster, ok := row.Object.(*catalog.Cluster); ok {
 			record := c.shown(c.view.Records.Describe(cluster))
 			rows[i].Total, rows[i].Healthy = int32(record.Cluster.Services), int32(record.Cluster.ServicesHealthy)
@@ -417,13 +444,11 @@ func (c *caller) rows(result *find.Result) []*fleetv1.FleetRow {
 	return rows
 }
 
-// can returns the verbs of the object's resource that the caller may use on it, besides the reading
-// ones.
-func (c *caller) can(object catalog.Object) []string {
-	resource := catalog.ResourceOf(object.Key().Kind)
+// can returns which of the verbs of some permissions the caller may use on an object.
+func (c *caller) can(object catalog.Object, among []catalog.Permission) []string {
 	of := authz.ObjectOf(c.view.Catalog, object)
 	var verbs []string
-	for _, p := range c.rights.Permissions(changesOf(resource), of) {
+	for _, p := range c.rights.Permissions(among, of) {
 		verbs = append(verbs, p.Verb)
 	}
 	return verbs
