@@ -327,7 +327,7 @@ export interface Answers {
   around: Partial<Around>;
   /** The agents of all clusters, and their Kubernetes APIs: path and query, without /clusters/NAME. */
   agent: Partial<ServiceImpl<typeof AgentService>>;
-  kube: (path: string, signal: AbortSignal, accept: string) => Response | Promise<Response>;
+  kube: (path: string, signal: AbortSignal, accept: string, init: RequestInit) => Response | Promise<Response>;
 }
 
 const never = (signal: AbortSignal) =>
@@ -504,11 +504,12 @@ export function makeHub(change: Partial<Answers> = {}): { hub: Hub; answers: Ans
         { transport: { interceptors } },
       ),
     {
-      request: async (url, { signal, headers }) =>
+      request: async (url, init) =>
         answers.kube(
           url.replace(/^\/clusters\/[^/]+/, ""),
-          signal as AbortSignal,
-          new Headers(headers).get("Accept") ?? "",
+          init.signal as AbortSignal,
+          new Headers(init.headers).get("Accept") ?? "",
+          init,
         ),
       ...answers.around,
     },

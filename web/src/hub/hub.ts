@@ -36,7 +36,14 @@ export interface Clusters {
   /** Returns the transport of calls to a cluster's agent. */
   transport: (cluster: string) => Transport;
   /** Requests a path of a cluster's Kubernetes API. It throws only if there is no answer at all. */
-  fetch: (cluster: string, path: string, init: { signal: AbortSignal; accept?: string }) => Promise<Response>;
+  fetch: (cluster: string, path: string, init: ClusterRequest) => Promise<Response>;
+}
+
+/** ClusterRequest is how a path of a cluster is requested. Without a sending it is read. */
+export interface ClusterRequest {
+  signal: AbortSignal;
+  accept?: string;
+  sending?: { method: "POST" | "PATCH" | "DELETE"; type: string; body: string };
 }
 
 export type Fetch = (url: string, init: RequestInit) => Promise<Response>;
@@ -96,10 +103,15 @@ export function createHub(
     signIns: createClient(SessionService, transport),
     clusters: {
       transport: (cluster) => makeTransport([expiring, bearing(() => tokens.token("tunnel"))], clusterUrl(cluster)),
-      async fetch(cluster, path, { signal, accept = "application/json" }) {
-        const headers = { Accept: accept, Authorization: `Bearer ${await tokens.token("tunnel")}` };
+      async fetch(cluster, path, { signal, accept = "application/json", sending }) {
+        const headers = {
+          Accept: accept,
+          Authorization: `Bearer ${await tokens.token("tunnel")}`,
+          ...(sending && { "Content-Type": sending.type }),
+        };
         // Nothing below /clusters/ accepts a cookie, and what a cluster answers is in no cache of the browser.
         const init: RequestInit = { signal, headers, credentials: "omit", cache: "no-store", redirect: "error" };
+        if (sending) Object.assign(init, { method: sending.method, body: sending.body });
         const response = await request(clusterUrl(cluster) + path, init);
         // A cluster that refuses the hub's own identity says nothing about the person's sign-in.
         if (response.status === 401 && response.headers.get("Leat-Error-Origin") === "hub") tokens.expire();

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import { type Failure, KnownError } from "../hub/failure.ts";
-import type { Clusters } from "../hub/hub.ts";
-import { type Line, readLines } from "./lines.ts";
+import type { ClusterRequest, Clusters } from "../hub/hub.ts";
+import { type Line, mostBytes, readLines } from "./lines.ts";
 
 // Reads of a cluster's Kubernetes API through the hub. A request is the person's: the hub decides whether it reaches the
 // cluster, and the cluster's own RBAC decides what it answers. The two refuse in different words, and different people
@@ -47,19 +47,45 @@ async function textOf(response: Response, most: number): Promise<string> {
   }
 }
 
+/** Cause is a part of why an API server refused, such as one field that another manager has. */
+export interface Cause {
+  reason: string;
+  field: string;
+  message: string;
+}
+
+/** ClusterError is an answer of a cluster, or of what is before it, that is an error. */
+export class ClusterError extends KnownError {
+  readonly code: number;
+  readonly causes: readonly Cause[];
+
+  constructor(failure: Failure, code: number, causes: readonly Cause[]) {
+    super(failure);
+    this.code = code;
+    this.causes = causes;
+  }
+}
+
+/** Reports whether an error is an answer with this code. */
+export const hasCode = (thrown: unknown, code: number): thrown is ClusterError =>
+  thrown instanceof ClusterError && thrown.code === code;
+
+const mostCauses = 500;
+
 const record = (value: unknown): Record<string, unknown> =>
   typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};
 
 /** Returns what a page shows of an answer that is an error: a Status of Kubernetes, or a text. */
-async function refusal(response: Response): Promise<KnownError> {
+async function refusal(response: Response): Promise<ClusterError> {
   const origin = response.headers.get("Leat-Error-Origin") ?? "";
   const raw = await textOf(response, 256 * 1024).catch(() => "");
   let message = raw;
   let retry = 0;
+  let causes: unknown[] = [];
   try {
     const status = record(JSON.parse(raw));
     const details = record(status.details);
-    const causes = Array.isArray(details.causes) ? details.causes : [];
+    causes = Array.isArray(details.causes) ? details.causes.slice(0, mostCauses) : [];
     // The hub repeats its sentence as a cause, without where it comes from: the page shows that in another way.
     const own = origin === "hub" || origin === "tunnel" ? record(causes[0]).message : undefined;
     message = String(own ?? status.message ?? "");
@@ -67,27 +93,29 @@ async function refusal(response: Response): Promise<KnownError> {
   } catch {
     // An answer of a program on the way, such as a proxy, is shown as it is.
   }
-  return new KnownError({
-    kind: response.status === 401 && origin === "hub" ? "signedOut" : kindOf(response.status),
-    reason: response.headers.get("Leat-Error-Reason") ?? "",
-    message: message.trim().slice(0, mostMessage),
-    metadata: { origin },
-    ...(retry > 0 && { retryAfter: retry * 1000 }),
-  });
+  return new ClusterError(
+    {
+      kind: response.status === 401 && origin === "hub" ? "signedOut" : kindOf(response.status),
+      reason: response.headers.get("Leat-Error-Reason") ?? "",
+      message: message.trim().slice(0, mostMessage),
+      metadata: { origin },
+      ...(retry > 0 && { retryAfter: retry * 1000 }),
+    },
+    response.status,
+    causes.map(record).map(({ reason = "", field = "", message = "" }) => ({
+      reason: String(reason).slice(0, 300),
+      field: String(field).slice(0, mostMessage),
+      message: String(message).slice(0, mostMessage),
+    })),
+  );
 }
 
-async function request(
-  clusters: Clusters,
-  cluster: string,
-  path: string,
-  signal: AbortSignal,
-  accept?: string,
-): Promise<Response> {
+async function request(clusters: Clusters, cluster: string, path: string, init: ClusterRequest): Promise<Response> {
   let response: Response;
   try {
-    response = await clusters.fetch(cluster, path, { signal, ...(accept && { accept }) });
+    response = await clusters.fetch(cluster, path, init);
   } catch (thrown) {
-    if (signal.aborted || !(thrown instanceof TypeError)) throw thrown;
+    if (init.signal.aborted || !(thrown instanceof TypeError)) throw thrown;
     throw new KnownError({ kind: "unreachable", reason: "", message: "", metadata: {} });
   }
   if (!response.ok) throw await refusal(response);
@@ -102,12 +130,31 @@ export async function readJson<T>(
   signal: AbortSignal,
   accept?: string,
 ): Promise<T> {
-  const text = await textOf(await request(clusters, cluster, path, signal, accept), mostAnswer);
+  return jsonOf<T>(await request(clusters, cluster, path, { signal, ...(accept && { accept }) }));
+}
+
+async function jsonOf<T>(response: Response): Promise<T> {
+  const text = await textOf(response, mostAnswer);
   try {
     return JSON.parse(text) as T;
   } catch {
     throw new KnownError({ kind: "failed", reason: "", message: "the answer is not JSON", metadata: {} });
   }
+}
+
+/** Sends a body to a path, and returns the object that the cluster answers. The type of an apply is that of its patch. */
+export async function sendJson<T>(
+  clusters: Clusters,
+  cluster: string,
+  path: string,
+  method: "POST" | "PATCH" | "DELETE",
+  body: unknown,
+  signal: AbortSignal,
+  type = "application/json",
+): Promise<T> {
+  return jsonOf<T>(
+    await request(clusters, cluster, path, { signal, sending: { method, type, body: JSON.stringify(body) } }),
+  );
 }
 
 /** Yields the lines of an answer as they arrive, until it ends, the signal does, or it has become longer than most bytes. */
@@ -118,10 +165,31 @@ export async function* readStream(
   most: number,
   signal: AbortSignal,
 ): AsyncGenerator<Line[]> {
-  const { body } = await request(clusters, cluster, path, signal, "*/*");
+  yield* await openStream(clusters, cluster, path, most, signal);
+}
+
+/** Requests an answer that goes on, and returns its lines once it has begun. */
+export async function openStream(
+  clusters: Clusters,
+  cluster: string,
+  path: string,
+  most: number,
+  signal: AbortSignal,
+  { accept = "*/*", mostLine = mostBytes }: { accept?: string; mostLine?: number } = {},
+): Promise<AsyncGenerator<Line[]>> {
+  const { body } = await request(clusters, cluster, path, { signal, accept });
+  return linesOf(body, most, mostLine, signal);
+}
+
+async function* linesOf(
+  body: ReadableStream<Uint8Array> | null,
+  most: number,
+  mostLine: number,
+  signal: AbortSignal,
+): AsyncGenerator<Line[]> {
   if (!body) return;
   try {
-    yield* readLines(body, most);
+    yield* readLines(body, most, mostLine);
   } catch (thrown) {
     if (signal.aborted || !(thrown instanceof TypeError)) throw thrown;
     // The connection broke in the middle.
