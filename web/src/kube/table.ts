@@ -7,7 +7,7 @@ import { query, readJson } from "./api.ts";
 // Lists as Table: the columns that kubectl prints and the metadata of each object, without its spec and status. The API
 // server decides what a pod's state is called, so the page and kubectl have the same word for it.
 
-const asTable = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
+export const asTable = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
 
 /** Owner is an object that another one belongs to. */
 export interface Owner {
