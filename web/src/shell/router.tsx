@@ -376,6 +376,41 @@ const configBackend = createRoute({
   component: lazyRouteComponent(() => import("../pages/config-backend/page.tsx"), "ConfigBackendPage"),
 });
 
+/** Search of a cluster's resources: a kind, as kubectl names it, and which of its objects. */
+export interface ResourcesSearch {
+  kind?: string;
+  /** Of the kinds. */
+  filter?: string;
+  namespace?: string;
+  /** Selectors, as the API takes them. */
+  labels?: string;
+  fields?: string;
+  /** A part of the name. */
+  name?: string;
+  /** The title of a column, with "-" for the other way. */
+  order?: string;
+}
+
+export function resourcesSearch(raw: Record<string, unknown>): ResourcesSearch {
+  const kind = asText(raw.kind, 512);
+  const namespace = asText(raw.namespace, 63);
+  if (!kind || !nameForm.test(kind)) {
+    return { ...texts(raw, ["filter"]), ...(namespace && nameForm.test(namespace) && { namespace }) };
+  }
+  return {
+    kind,
+    ...texts(raw, ["labels", "fields", "name", "order"]),
+    ...(namespace && nameForm.test(namespace) && { namespace }),
+  };
+}
+
+const resources = createRoute({
+  getParentRoute: () => clustersRoot,
+  path: "$cluster/resources",
+  validateSearch: resourcesSearch,
+  component: lazyRouteComponent(() => import("../pages/resources/page.tsx"), "ResourcesPage"),
+});
+
 export const signInPath = "/sign-in";
 
 const signIn = createRoute({
@@ -387,7 +422,7 @@ const signIn = createRoute({
 const tree = root.addChildren([
   problems,
   servicesRoot.addChildren([services, service]),
-  clustersRoot.addChildren([clusters, cluster]),
+  clustersRoot.addChildren([clusters, cluster, resources]),
   repositoriesRoot.addChildren([repositories, repository]),
   commit,
   audit,

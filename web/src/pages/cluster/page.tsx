@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-import { getRouteApi, useNavigate } from "@tanstack/react-router";
+import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
 import { isOldRow, ms, servicesOfClusterColumns } from "../../fleet/columns.tsx";
 import { ObjectHead } from "../../fleet/head.tsx";
 import { FleetList } from "../../fleet/list.tsx";
@@ -16,6 +16,7 @@ import { Command } from "../../parts/command.tsx";
 import { Empty, ErrorState, Skeleton } from "../../parts/states.tsx";
 import { useTitle } from "../../shell/shell.tsx";
 import { text } from "../../text/en.ts";
+import { reach } from "../../text/reach.ts";
 
 const route = getRouteApi("/clusters/$");
 
@@ -69,7 +70,14 @@ export function ClusterPage() {
           <Command>{`leat cluster token ${shellQuote(ref)} -o kubernetes`}</Command>
         </Empty>
       ) : (
-        <Card title={text.conditions}>
+        <Card
+          title={text.conditions}
+          note={
+            <Link to="/clusters/$cluster/resources" params={{ cluster: ref }}>
+              {reach.allResources}
+            </Link>
+          }
+        >
           <Facts
             facts={[
               [text.condition.services, text.condition.objectsOf(status?.servicesHealthy ?? 0, status?.services ?? 0)],

@@ -1,0 +1,318 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+import { getRouteApi, useNavigate } from "@tanstack/react-router";
+import { useMemo } from "react";
+import { type Field, SearchForm } from "../../fleet/form.tsx";
+import { ReachFailure, ReachNotice } from "../../fleet/reach.tsx";
+import { shellQuote } from "../../fleet/refs.ts";
+import { useHub } from "../../hub/hub.ts";
+import { useLive } from "../../hub/live.ts";
+import { originOf } from "../../kube/api.ts";
+import { type Kind, resourceOf } from "../../kube/discovery.ts";
+import { type Entry, type Heading, type Listing, listingSource } from "../../kube/listing.ts";
+import { readTable } from "../../kube/table.ts";
+import { Age } from "../../parts/age.tsx";
+import { Command } from "../../parts/command.tsx";
+import { FilterField } from "../../parts/filter.tsx";
+import { type Column, Grid } from "../../parts/grid.tsx";
+import { LogLine } from "../../parts/line.tsx";
+import { Stale } from "../../parts/phase.tsx";
+import { Empty, Notice, Skeleton } from "../../parts/states.tsx";
+import { text } from "../../text/en.ts";
+import { reach } from "../../text/reach.ts";
+import styles from "./page.module.css";
+
+const route = getRouteApi("/clusters/$cluster/resources");
+
+/** Objects is the objects of one kind, as kubectl prints them, while they change. */
+export function Objects({ cluster, path, kind }: { cluster: string; path: string; kind: Kind }) {
+  const hub = useHub();
+  const search = route.useSearch();
+  const navigate = useNavigate({ from: "/clusters/$cluster/resources" });
+  const selection = {
+    namespace: kind.isNamespaced ? (search.namespace ?? "") : "",
+    labels: search.labels ?? "",
+    fields: search.fields ?? "",
+  };
+  const { value, failure, link, asOf, store } = useLive(
+    JSON.stringify(["list", path, kind, selection]),
+    () => listingSource(hub, path, kind, selection),
+    hub.surroundings,
+    true,
+  );
+  const fields = useFields(path, kind, selection.namespace);
+  const command = [
+    "kubectl",
+    `--context ${shellQuote(`leat-${path}`)}`,
+    `get ${shellQuote(resourceOf(kind))}`,
+    kind.isNamespaced && (selection.namespace ? `-n ${shellQuote(selection.namespace)}` : "-A"),
+    selection.labels && `-l ${shellQuote(selection.labels)}`,
+    selection.fields && `--field-selector ${shellQuote(selection.fields)}`,
+  ]
+    .filter(Boolean)
+    .join(" ");
+  const isGone = failure?.kind === "missing" && originOf(failure) === "cluster";
+  const isFailed = failure !== undefined && (!value || link === "stopped");
+  return (
+    <div className={styles.objects}>
+      <div className={styles.bar}>
+        <SearchForm
+          label={reach.objects.question}
+          fields={fields}
+          value={search}
+          verb={text.show}
+          onAsk={({ namespace, labels, fields }) =>
+            void navigate({
+              to: ".",
+              search: ({ kind, name, order }) => ({
+                ...(kind && { kind }),
+                ...(name && { name }),
+                ...(order && { order }),
+                ...(namespace && { namespace }),
+                ...(labels && { labels }),
+                ...(fields && { fields }),
+              }),
+            })
+          }
+        />
+        <div className={styles.tools}>
+          <FilterField
+            label={reach.objects.name}
+            placeholder={reach.objects.namePlaceholder}
+            value={search.name ?? ""}
+            onChange={(next) =>
+              void navigate({
+                to: ".",
+                search: ({ name: _, ...rest }) => ({ ...rest, ...(next && { name: next }) }),
+                replace: true,
+              })
+            }
+          />
+          <Command label={text.sameAs}>{command}</Command>
+        </div>
+      </div>
+      {isFailed && isGone ? (
+        <Empty icon="search" title={reach.objects.vanished}>
+          <p>{reach.objects.vanishedBody}</p>
+        </Empty>
+      ) : isFailed ? (
+        <>
+          {failure.kind === "refused" && kind.isNamespaced && selection.namespace === "" && (
+            <div className={styles.notices}>
+              <Notice tone="idle" icon="info" title={reach.objects.tryNamespace} />
+            </div>
+          )}
+          <ReachFailure failure={failure} cluster={cluster} onRetry={store.retry} command={command} />
+        </>
+      ) : !value ? (
+        <Skeleton lines={8} />
+      ) : (
+        <>
+          <div className={styles.notices}>
+            {failure && <ReachNotice failure={failure} onRetry={store.retry} asOf={asOf} />}
+            {value.restarts > 0 && <Notice tone="warn" icon="clock" title={reach.objects.restarted} />}
+            {value.more !== 0 && !value.isReading && (
+              <Notice tone="idle" icon="info" title={reach.objects.first(value.rows.length, value.more)}>
+                <p>{reach.objects.narrow}</p>
+              </Notice>
+            )}
+          </div>
+          <Stale value={link !== "live"}>
+            <Rows
+              kind={kind}
+              listing={value}
+              isOld={link !== "live"}
+              asOf={asOf}
+              hasNamespaces={kind.isNamespaced && selection.namespace === ""}
+            />
+          </Stale>
+        </>
+      )}
+    </div>
+  );
+}
+
+type Asked = "namespace" | "labels" | "fields";
+
+const mostNamespaces = 500;
+
+/** Returns what a list is asked for. The namespaces are a choice where the person may list them, and a text elsewhere. */
+function useFields(path: string, kind: Kind, chosen: string): readonly Field<Asked>[] {
+  const hub = useHub();
+  const { value } = useLive(
+    `namespaces ${path} ${kind.isNamespaced}`,
+    () => ({
+      load: async (signal) =>
+        kind.isNamespaced ? await readTable(hub, path, "/api/v1/namespaces", {}, signal) : undefined,
+    }),
+    hub.surroundings,
+    true,
+  );
+  return useMemo(() => {
+    const names = value && value.more === 0 ? value.rows.slice(0, mostNamespaces).map(({ name }) => name) : undefined;
+    if (names && chosen !== "" && !names.includes(chosen)) names.unshift(chosen);
+    const choices = names && [
+      ["", reach.objects.allNamespaces] as const,
+      ...names.map((name) => [name, name] as const),
+    ];
+    return [
+      ...(kind.isNamespaced
+        ? [{ name: "namespace" as const, label: reach.objects.namespace, ...(choices && { choices }) }]
+        : []),
+      { name: "labels", label: reach.objects.labels },
+      { name: "fields", label: reach.objects.fields },
+    ];
+  }, [value, chosen, kind.isNamespaced]);
+}
+
+const collator = new Intl.Collator("en", { numeric: true });
+const byKey = (a: Entry, b: Entry) => (a.key < b.key ? -1 : a.key > b.key ? 1 : 0);
+
+/** Returns how rows are sorted by a column, or by their names. */
+function comparison(order: string, headings: readonly Heading[]): (a: Entry, b: Entry) => number {
+  const column = order.replace(/^-/, "");
+  const sign = order.startsWith("-") ? -1 : 1;
+  const index = headings.findIndex(({ title }) => title === column);
+  const heading = headings[index];
+  const by = (compare: (a: Entry, b: Entry) => number) => (a: Entry, b: Entry) => sign * compare(a, b) || byKey(a, b);
+  if (column === "Namespace") return by((a, b) => collator.compare(a.namespace, b.namespace));
+  if (!heading) return byKey;
+  if (heading.title === "Age") return by((a, b) => (b.createdAt ?? 0) - (a.createdAt ?? 0));
+  const cell = (entry: Entry) => entry.cells[index] ?? "";
+  if (heading.isNumber) return by((a, b) => (Number(cell(a)) || 0) - (Number(cell(b)) || 0));
+  return by((a, b) => collator.compare(cell(a), cell(b)));
+}
+
+const stateTitles = /^(status|ready|phase|state|available|type|data)$/i;
+
+function Rows({
+  kind,
+  listing,
+  isOld,
+  asOf,
+  hasNamespaces,
+}: {
+  kind: Kind;
+  listing: Listing;
+  isOld: boolean;
+  asOf: number | undefined;
+  hasNamespaces: boolean;
+}) {
+  const { name = "", order = "" } = route.useSearch();
+  const navigate = useNavigate();
+  const { headings, rows, more, isReading } = listing;
+  const shown = useMemo(() => {
+    const wanted = name.toLowerCase();
+    const found = wanted === "" ? [...rows] : rows.filter((row) => row.name.toLowerCase().includes(wanted));
+    return found.sort(comparison(order, headings));
+  }, [rows, headings, name, order]);
+  const titles = headings.map(({ title }) => title).join("\n");
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the titles are what the headings have for the grid
+  const columns = useMemo(() => columnsOf(headings, hasNamespaces), [titles, hasNamespaces]);
+  const all = more === 0 ? reach.objects.count(rows.length) : reach.objects.first(rows.length, more);
+  return (
+    <>
+      <div className={styles.bar}>
+        <p className={styles.note} role="status">
+          {name === "" ? all : reach.objects.found(shown.length, all)} {isReading && reach.objects.reading}
+          {!isReading && !isOld && (kind.verbs.includes("watch") ? reach.objects.live : reach.objects.polled)}
+          {isOld && (
+            <>
+              {reach.objects.readAt} <Age at={asOf} />
+            </>
+          )}
+        </p>
+      </div>
+      {shown.length === 0 && !isReading ? (
+        rows.length === 0 ? (
+          <Empty icon="search" title={reach.objects.none}>
+            <p>{reach.objects.noneBody}</p>
+          </Empty>
+        ) : (
+          <Empty icon="search" title={reach.objects.noneNamed}>
+            <p>{reach.objects.noneNamedBody}</p>
+          </Empty>
+        )
+      ) : (
+        <div className={styles.rows}>
+          <Grid
+            label={kind.kind}
+            columns={columns}
+            count={shown.length}
+            row={(index) => shown[index]}
+            rowKey={(row) => row.key}
+            order={order === "" ? (columns[0]?.order ?? "") : order}
+            onOrder={(next) =>
+              void navigate({ to: ".", search: (before) => ({ ...before, order: next }), replace: true })
+            }
+            isOld={() => isOld}
+          />
+        </div>
+      )}
+    </>
+  );
+}
+
+/** Cell is a text of the cluster on one line, with what would deceive made visible. */
+function Cell({ children }: { children: string }) {
+  return (
+    <span title={children}>
+      <LogLine most={200}>{children.replaceAll(/[\r\n]+/g, " ")}</LogLine>
+    </span>
+  );
+}
+
+function columnsOf(headings: readonly Heading[], hasNamespaces: boolean): readonly Column<Entry>[] {
+  const named = headings.findIndex(({ title }) => title === "Name");
+  const state = headings.findIndex(({ title }) => stateTitles.test(title));
+  const namespace: Column<Entry> = {
+    id: "namespace",
+    title: reach.objects.column.namespace,
+    width: "minmax(8rem, 0.8fr)",
+    place: "note",
+    order: "Namespace",
+    cell: (row) => <Cell>{row.namespace}</Cell>,
+  };
+  const note = hasNamespaces
+    ? -1
+    : headings.findIndex((each, at) => at !== named && at !== state && each.title !== "Age");
+  return [
+    {
+      id: "name",
+      title: reach.objects.column.name,
+      width: "minmax(14rem, 2fr)",
+      place: "title",
+      order: "Name",
+      cell: (row) => (
+        <span title={row.name}>
+          <LogLine most={253}>{row.name}</LogLine>
+          {row.isDeleted && <span className={styles.deleted}>{reach.objects.terminating}</span>}
+        </span>
+      ),
+    },
+    ...(hasNamespaces ? [namespace] : []),
+    ...headings.flatMap(({ title, isNumber }, index): Column<Entry>[] => {
+      if (index === named) return [];
+      const isAge = title === "Age";
+      return [
+        {
+          // Two columns may have one title.
+          id: `${index} ${title}`,
+          title: isAge ? reach.objects.age : title,
+          width: isAge ? "6rem" : "minmax(5rem, 1fr)",
+          ...(isAge
+            ? { place: "end" }
+            : index === state
+              ? { place: "state" }
+              : index === note
+                ? { place: "note" }
+                : {}),
+          order: title,
+          isNumber: isNumber || isAge,
+          cell: (row) => (isAge ? <Age at={row.createdAt} /> : <Cell>{row.cells[index] ?? ""}</Cell>),
+        },
+      ];
+    }),
+  ];
+}

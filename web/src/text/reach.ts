@@ -1,0 +1,103 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+import { count, number } from "./en.ts";
+
+// The words of the resource browser of a cluster. Its pages load them.
+
+export const reach = {
+  title: "Resources",
+  allResources: "All resources",
+
+  // Which kinds a cluster has.
+  kinds: {
+    find: "Find a kind",
+    placeholder: "Kind, short name or group",
+    core: "Core",
+    none: "No kind has this name",
+    noneBody: "The cluster has no kind whose name, short name or group contains the text.",
+    shown: (n: number, of: number) =>
+      n === of ? count(n, "kind", "kinds") : `${number(n)} of ${count(of, "kind", "kinds")}`,
+    missing: (groups: string) =>
+      `These groups of the cluster's API do not answer, so their kinds are left out: ${groups}.`,
+    wholeCluster: "whole cluster",
+    mayNot: (resource: string, namespace: string) => `The cluster does not let you list ${resource} in ${namespace}.`,
+  },
+
+  // The objects of one kind.
+  objects: {
+    question: "Which objects",
+    namespace: "Namespace",
+    allNamespaces: "All namespaces",
+    labels: "Labels",
+    fields: "Fields",
+    name: "Find by name",
+    namePlaceholder: "A part of the name",
+    badSelector: "The selector has a form that the cluster does not know.",
+    age: "Age",
+    column: { name: "Name", namespace: "Namespace" },
+    terminating: "Terminating",
+    count: (n: number) => count(n, "object", "objects"),
+    first: (n: number, more: number) =>
+      more < 0
+        ? `The first ${number(n)} of more objects`
+        : `The first ${number(n)} of ${count(n + more, "object", "objects")}`,
+    found: (n: number, of: string) => `${number(n)} found. ${of}`,
+    reading: "More are being read.",
+    narrow: "The page holds no more. Narrow the list by a namespace or a selector; the command lists all.",
+    restarted:
+      "The list began again, because the cluster no longer knew the state of its first part. It changes much; narrow it if that lasts.",
+    live: "Changes appear as they happen.",
+    polled: "The cluster does not report changes of this kind, so it is read again now and then.",
+    readAt: "Read",
+    none: "No object",
+    noneBody: "Nothing of this kind is there, or the question leaves it out.",
+    noneNamed: "No object has this name",
+    noneNamedBody: "None of those that were read contains the text in its name.",
+    vanished: "The cluster has no such kind",
+    vanishedBody: "It was removed, or it never was there. A definition that comes back starts without objects.",
+    tryNamespace: "You may be allowed to list it in one namespace: choose one above.",
+  },
+
+  // One object.
+  object: {
+    overview: "Overview",
+    events: "Events",
+    yaml: "YAML",
+    facts: "What it is",
+    kind: "Kind",
+    apiVersion: "Version",
+    created: "Created",
+    deleting: "Being deleted",
+    waitsFor: (finalizers: string) => `It goes when these finalizers are done: ${finalizers}.`,
+    service: "Service of Leat",
+    owners: "Belongs to",
+    managers: "Its fields are set by",
+    manager: (name: string, isLeat: boolean) => (isLeat ? `${name} (Leat's agent)` : name),
+    labels: "Labels",
+    annotations: "Annotations",
+    more: (n: number) => `${count(n, "more is", "more are")} in the YAML`,
+    conditions: "Conditions",
+    conditionColumns: ["Condition", "Status", "Reason", "Since"],
+    eventColumns: ["Reason", "Message", "Times", "Last"],
+    noEvents: "The cluster has noted nothing about it. Clusters forget events after an hour.",
+    gone: "The cluster has no such object",
+    goneBody: "It was deleted, or it never was there.",
+    all: (kind: string) => `All ${kind}`,
+    mayNot: (verb: string) => `The cluster does not let you ${verb} it.`,
+    asking: "The cluster is asked what you may do.",
+  },
+
+  // The values of a Secret.
+  secret: {
+    title: "Values",
+    masked:
+      "Values are read one at a time, when you ask for one. Each is gone after a minute, or when the page is hidden.",
+    noKeys: "The cluster does not say which keys it has.",
+    reveal: (key: string) => `Show ${key}`,
+    hide: (key: string) => `Hide ${key}`,
+    gone: "The Secret no longer has this key.",
+    columns: ["Key", "Value", ""],
+    hidden: "hidden",
+  },
+};
