@@ -11,6 +11,7 @@ import { documentsOf, sourceRows } from "./fleet-sources.ts";
 import { globalMembers, globalRows } from "./global-services.ts";
 import { governRows } from "./govern-objects.ts";
 import { type Answers, makeHub } from "./hub.ts";
+import { reachApi } from "./reach.ts";
 import { render } from "./render.tsx";
 import { policyRows, rolloutAnswers } from "./rollouts.ts";
 
@@ -27,14 +28,16 @@ const examples: Record<string, string> = {
   "/projects/$": "shop",
   "/configuration/sets/$": "region-eu",
   "/configuration/backends/$": "vault-test",
+  "/clusters/$cluster/resources/$group/$version/$plural/$namespace/$object":
+    "berlin/resources/core/v1/configmaps/shop/cart",
   default: "berlin",
 };
 
 const paths = Object.keys(makeRouter(createMemoryHistory()).routesByPath)
-  .map((path) => path.replace("$", examples[path] ?? (examples.default as string)))
+  .map((path) => path.replace(/\$\w*(\/resources\/\$.*)?/, examples[path] ?? (examples.default as string)))
   // Somebody who is signed in is led away from it. Its own tests show it.
   .filter((path) => path !== "/sign-in")
-  .concat("/clusters?view=map&by=region");
+  .concat("/clusters?view=map&by=region", "/clusters/berlin/resources?kind=configmaps");
 
 /** What the pages of delivery need of the hub: their objects are in documents. */
 const delivery: Partial<Answers> = {
@@ -44,6 +47,7 @@ const delivery: Partial<Answers> = {
   rollouts: rolloutAnswers,
   globals: { listGlobalServiceMembers: globalMembers },
   sources: { listFleetSourceDocuments: (request) => documentsOf(request) },
+  kube: reachApi().kube,
 };
 
 interface Devtools {
