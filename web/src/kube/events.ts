@@ -19,7 +19,7 @@ export interface KubeEvent {
   count: number;
 }
 
-interface RawEvent {
+export interface RawEvent {
   metadata?: { uid?: string; name?: string; creationTimestamp?: string };
   involvedObject?: { kind?: string; namespace?: string; name?: string };
   reason?: string;
@@ -35,7 +35,7 @@ interface RawEvent {
 const most = 500;
 const text = (value: unknown, length = 300) => String(value ?? "").slice(0, length);
 
-function eventOf(raw: RawEvent): KubeEvent {
+export function eventOf(raw: RawEvent): KubeEvent {
   const { involvedObject: about = {}, metadata = {}, series } = raw;
   // Which of the times is set depends on who noted the event.
   const times = [series?.lastObservedTime, raw.lastTimestamp, raw.eventTime, raw.firstTimestamp];
