@@ -404,11 +404,30 @@ export function resourcesSearch(raw: Record<string, unknown>): ResourcesSearch {
   };
 }
 
+const objectTabs = ["events", "yaml"] as const;
+
+/** Search of an object's page: its tab. Without one it is what the object is. */
+export interface KubeObjectSearch {
+  tab?: (typeof objectTabs)[number];
+}
+
+export function kubeObjectSearch(raw: Record<string, unknown>): KubeObjectSearch {
+  const tab = objectTabs.find((each) => each === raw.tab);
+  return tab ? { tab } : {};
+}
+
 const resources = createRoute({
   getParentRoute: () => clustersRoot,
   path: "$cluster/resources",
   validateSearch: resourcesSearch,
   component: lazyRouteComponent(() => import("../pages/resources/page.tsx"), "ResourcesPage"),
+});
+
+const kubeObject = createRoute({
+  getParentRoute: () => clustersRoot,
+  path: "$cluster/resources/$group/$version/$plural/$namespace/$object",
+  validateSearch: kubeObjectSearch,
+  component: lazyRouteComponent(() => import("../pages/object/page.tsx"), "ObjectPage"),
 });
 
 export const signInPath = "/sign-in";
@@ -422,7 +441,7 @@ const signIn = createRoute({
 const tree = root.addChildren([
   problems,
   servicesRoot.addChildren([services, service]),
-  clustersRoot.addChildren([clusters, cluster, resources]),
+  clustersRoot.addChildren([clusters, cluster, resources, kubeObject]),
   repositoriesRoot.addChildren([repositories, repository]),
   commit,
   audit,

@@ -1,15 +1,15 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-import { getRouteApi, useNavigate } from "@tanstack/react-router";
-import { useMemo } from "react";
+import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
+import { useCallback, useMemo } from "react";
 import { type Field, SearchForm } from "../../fleet/form.tsx";
 import { ReachFailure, ReachNotice } from "../../fleet/reach.tsx";
 import { shellQuote } from "../../fleet/refs.ts";
 import { useHub } from "../../hub/hub.ts";
 import { useLive } from "../../hub/live.ts";
 import { originOf } from "../../kube/api.ts";
-import { type Kind, resourceOf } from "../../kube/discovery.ts";
+import { coreGroup, type Kind, noNamespace, resourceOf } from "../../kube/discovery.ts";
 import { type Entry, type Heading, type Listing, listingSource } from "../../kube/listing.ts";
 import { readTable } from "../../kube/table.ts";
 import { Age } from "../../parts/age.tsx";
@@ -120,6 +120,7 @@ export function Objects({ cluster, path, kind }: { cluster: string; path: string
           </div>
           <Stale value={link !== "live"}>
             <Rows
+              cluster={cluster}
               kind={kind}
               listing={value}
               isOld={link !== "live"}
@@ -187,12 +188,14 @@ function comparison(order: string, headings: readonly Heading[]): (a: Entry, b: 
 const stateTitles = /^(status|ready|phase|state|available|type|data)$/i;
 
 function Rows({
+  cluster,
   kind,
   listing,
   isOld,
   asOf,
   hasNamespaces,
 }: {
+  cluster: string;
   kind: Kind;
   listing: Listing;
   isOld: boolean;
@@ -209,7 +212,18 @@ function Rows({
   }, [rows, headings, name, order]);
   const titles = headings.map(({ title }) => title).join("\n");
   // biome-ignore lint/correctness/useExhaustiveDependencies: the titles are what the headings have for the grid
-  const columns = useMemo(() => columnsOf(headings, hasNamespaces), [titles, hasNamespaces]);
+  const columns = useMemo(
+    () => columnsOf(cluster, kind, headings, hasNamespaces),
+    [cluster, kind, titles, hasNamespaces],
+  );
+  const open = useCallback(
+    (row: Entry) =>
+      void navigate({
+        to: "/clusters/$cluster/resources/$group/$version/$plural/$namespace/$object",
+        params: addressOf(cluster, kind, row),
+      }),
+    [navigate, cluster, kind],
+  );
   const all = more === 0 ? reach.objects.count(rows.length) : reach.objects.first(rows.length, more);
   return (
     <>
@@ -246,6 +260,7 @@ function Rows({
             onOrder={(next) =>
               void navigate({ to: ".", search: (before) => ({ ...before, order: next }), replace: true })
             }
+            onOpen={open}
             isOld={() => isOld}
           />
         </div>
@@ -253,6 +268,15 @@ function Rows({
     </>
   );
 }
+
+const addressOf = (cluster: string, { group, version, resource }: Kind, { namespace, name }: Entry) => ({
+  cluster,
+  group: group || coreGroup,
+  version,
+  plural: resource,
+  namespace: namespace || noNamespace,
+  object: name,
+});
 
 /** Cell is a text of the cluster on one line, with what would deceive made visible. */
 function Cell({ children }: { children: string }) {
@@ -263,7 +287,12 @@ function Cell({ children }: { children: string }) {
   );
 }
 
-function columnsOf(headings: readonly Heading[], hasNamespaces: boolean): readonly Column<Entry>[] {
+function columnsOf(
+  cluster: string,
+  kind: Kind,
+  headings: readonly Heading[],
+  hasNamespaces: boolean,
+): readonly Column<Entry>[] {
   const named = headings.findIndex(({ title }) => title === "Name");
   const state = headings.findIndex(({ title }) => stateTitles.test(title));
   const namespace: Column<Entry> = {
@@ -285,10 +314,15 @@ function columnsOf(headings: readonly Heading[], hasNamespaces: boolean): readon
       place: "title",
       order: "Name",
       cell: (row) => (
-        <span title={row.name}>
+        <Link
+          to="/clusters/$cluster/resources/$group/$version/$plural/$namespace/$object"
+          params={addressOf(cluster, kind, row)}
+          preload={false}
+          title={row.name}
+        >
           <LogLine most={253}>{row.name}</LogLine>
           {row.isDeleted && <span className={styles.deleted}>{reach.objects.terminating}</span>}
-        </span>
+        </Link>
       ),
     },
     ...(hasNamespaces ? [namespace] : []),
