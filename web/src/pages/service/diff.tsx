@@ -20,9 +20,9 @@ import { Button } from "../../parts/button.tsx";
 import { classes } from "../../parts/classes.ts";
 import { Command } from "../../parts/command.tsx";
 import { Icon } from "../../parts/icon.tsx";
-import { LogLine } from "../../parts/line.tsx";
 import type { Tone } from "../../parts/phase.tsx";
 import { Empty, Notice, Skeleton } from "../../parts/states.tsx";
+import { Unified } from "../../parts/unified.tsx";
 import { text } from "../../text/en.ts";
 import { understand } from "../../text/understand.ts";
 import styles from "./diff.module.css";
@@ -179,33 +179,5 @@ function Changed({
         </div>
       )}
     </li>
-  );
-}
-
-const step = 1000;
-
-const looks: Record<string, string | undefined> = { "+": styles.added, "-": styles.removed, "@": styles.place };
-
-/** Unified is the difference itself. Its signs are text, so that no colour stands alone. */
-function Unified({ name, unified }: { name: string; unified: string }) {
-  const [most, setMost] = useState(step);
-  const lines = useMemo(() => unified.replace(/\n$/, "").split("\n"), [unified]);
-  return (
-    <>
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reached by the keyboard */}
-      <section className={styles.unified} aria-label={name} tabIndex={0}>
-        {lines.slice(0, most).map((line, index) => (
-          // biome-ignore lint/suspicious/noArrayIndexKey: the lines never move
-          <div key={index} className={looks[line[0] ?? ""]}>
-            <LogLine>{line === "" ? " " : line}</LogLine>
-          </div>
-        ))}
-      </section>
-      {lines.length > most && (
-        <Button onClick={() => setMost(most + 5 * step)}>
-          {understand.diff.more(Math.min(5 * step, lines.length - most))}
-        </Button>
-      )}
-    </>
   );
 }
