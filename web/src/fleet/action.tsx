@@ -32,7 +32,7 @@ export interface Action {
   /** The id of the action that runs. */
   running: string | undefined;
   failure: Failure | undefined;
-  /** Runs an action, and says the sentence that it returns. Reports whether it succeeded. */
+  /** Runs an action, and says the sentence that it returns, if there is one. Reports whether it succeeded. */
   run: (id: string, call: () => Promise<string>) => Promise<boolean>;
   forget: () => void;
 }
@@ -48,7 +48,8 @@ export function useAction(): Action {
       setRunning(id);
       setFailure(undefined);
       try {
-        say(await call());
+        const sentence = await call();
+        if (sentence !== "") say(sentence);
         return true;
       } catch (thrown) {
         setFailure(thrown instanceof Unsuccessful ? thrown.failure : failureOf(thrown));

@@ -100,4 +100,56 @@ export const reach = {
     columns: ["Key", "Value", ""],
     hidden: "hidden",
   },
+
+  // The YAML of an object, and an edit of it.
+  edit: {
+    title: "YAML",
+    label: (name: string) => `YAML of ${name}`,
+    edit: "Edit",
+    secret: "An edit would show all values of the Secret. Use the command line.",
+    discard: "Discard",
+    compare: "See what changes",
+    back: "Edit further",
+    apply: "Apply",
+    takeOver: "Take these fields over",
+    applied: (name: string) => `${name} was changed.`,
+    managed: (service: string) =>
+      `Leat's service ${service} applies this object. Change its source in Git to change it for good.`,
+    unchanged: "The text changes nothing.",
+    other: "The text names another object. Its version, kind, name and namespace stay.",
+    objection: {
+      tooLong: "The text is longer than a cluster takes.",
+      tooDeep: "The text is nested too deep, or has too many aliases.",
+      noObject: "The text is not an object.",
+    },
+    wrong: "The text cannot be read",
+    difference: "What the cluster would store",
+    same: "The cluster would store what it has.",
+    tooFar: "The difference is too large to be shown.",
+    conflicts: "Others have set these fields",
+    conflictsBody: "If you take a field over, its manager and you both set it, and the one that writes last wins.",
+    putBack: "Leat's agent will put these fields back.",
+    kept: "These fields stay",
+    keptBody: "An apply removes no field that others own. Set it to another value, or remove it with the command line.",
+    keptBy: (field: string, managers: string) => (managers === "" ? field : `${field}, set by ${managers}`),
+    changed: "It changed while you looked. See again what changes.",
+  },
+
+  // The deletion of an object.
+  remove: {
+    button: "Delete",
+    title: (name: string) => `Delete ${name}?`,
+    asking: "The cluster is asked whether it would delete it.",
+    would: "The cluster would delete it. Nothing has been deleted yet.",
+    again: (service: string) => `Leat's service ${service} applies this object, so Leat's agent will create it again.`,
+    propagation: "What it owns",
+    propagations: {
+      Background: "is deleted after it",
+      Foreground: "is deleted before it",
+      Orphan: "stays",
+    },
+    type: (name: string) => `Type ${name} first`,
+    typeHelp: "Much goes with it, or the cluster is protected.",
+    done: (name: string) => `${name} is being deleted.`,
+  },
 };

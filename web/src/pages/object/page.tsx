@@ -2,11 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
-import { type ReactNode, useEffect, useState } from "react";
+import { lazy, type ReactNode, Suspense, useEffect, useState } from "react";
 import { Crumbs } from "../../fleet/crumbs.tsx";
 import { Card, Facts, Page } from "../../fleet/page.tsx";
 import { ReachFailure, ReachNotice } from "../../fleet/reach.tsx";
-import { shellQuote } from "../../fleet/refs.ts";
 import { Table } from "../../fleet/table.tsx";
 import { useHub } from "../../hub/hub.ts";
 import { useLive } from "../../hub/live.ts";
@@ -15,7 +14,6 @@ import { coreGroup, noNamespace, resourceOf } from "../../kube/discovery.ts";
 import { managersOf } from "../../kube/fields.ts";
 import { clusterPath } from "../../kube/names.ts";
 import {
-  type Address,
   conditionsOf,
   isSecret,
   type KubeObject,
@@ -26,7 +24,9 @@ import {
 } from "../../kube/object.ts";
 import { type Ancestor, loadAncestors } from "../../kube/owners.ts";
 import { Age } from "../../parts/age.tsx";
+import { Button } from "../../parts/button.tsx";
 import { Command } from "../../parts/command.tsx";
+import { orGone } from "../../parts/gone.ts";
 import { LogLine } from "../../parts/line.tsx";
 import { Tabs } from "../../parts/overlay.tsx";
 import { LiveState, Stale, State } from "../../parts/phase.tsx";
@@ -35,21 +35,14 @@ import { useTitle } from "../../shell/shell.tsx";
 import { text } from "../../text/en.ts";
 import { reach } from "../../text/reach.ts";
 import styles from "./page.module.css";
+import { kubectl, type Place } from "./place.ts";
+import { Remove } from "./remove.tsx";
+import { useRefusal } from "./rights.ts";
 import { Values } from "./secret.tsx";
 
+const Yaml = lazy(() => orGone(import("./yaml.tsx")).then((module) => ({ default: module.Yaml })));
+
 const route = getRouteApi("/clusters/$cluster/resources/$group/$version/$plural/$namespace/$object");
-
-/** Place is an object and the cluster that has it. */
-export interface Place {
-  /** The cluster, as people name it, and as the tunnel does. */
-  cluster: string;
-  path: string;
-  address: Address;
-}
-
-/** Returns the command line of kubectl about an object. */
-export const kubectl = ({ path, address: { kind, namespace, name } }: Place, verb: string): string =>
-  `kubectl --context ${shellQuote(`leat-${path}`)}${namespace ? ` -n ${shellQuote(namespace)}` : ""} ${verb} ${shellQuote(`${resourceOf(kind)}/${name}`)}`;
 
 /** ObjectPage is one object of a cluster: what it is, to whom it belongs, what was noted about it, and its YAML. */
 export function ObjectPage() {
@@ -122,7 +115,7 @@ export function ObjectPage() {
         <>
           {failure && <ReachNotice failure={failure} onRetry={store.retry} asOf={asOf} />}
           <Stale value={link !== "live"}>
-            <Parts place={place} object={value} />
+            <Parts place={place} object={value} onChange={store.retry} />
           </Stale>
         </>
       )}
@@ -130,23 +123,59 @@ export function ObjectPage() {
   );
 }
 
-function Parts({ place, object }: { place: Place; object: KubeObject }) {
+function Parts({ place, object, onChange }: { place: Place; object: KubeObject; onChange: () => void }) {
   const { tab = "overview" } = route.useSearch();
   const navigate = useNavigate({ from: route.id });
+  const toKind = useNavigate();
+  const [isRemoving, setRemoving] = useState(false);
+  const mayNotDelete = useRefusal(place, "delete");
+  const { kind, namespace } = place.address;
   return (
-    <Tabs
-      label={place.address.name}
-      chosen={tab}
-      onChange={(next) => void navigate({ to: ".", search: next === "events" ? { tab: next } : {}, replace: true })}
-      tabs={[
-        { id: "overview", label: reach.object.overview, content: <Overview place={place} object={object} /> },
-        {
-          id: "events",
-          label: reach.object.events,
-          content: <Events place={place} uid={object.metadata?.uid ?? ""} />,
-        },
-      ]}
-    />
+    <>
+      <div className={styles.buttons}>
+        <Button refused={mayNotDelete} onClick={() => setRemoving(true)}>
+          {reach.remove.button}
+        </Button>
+      </div>
+      {isRemoving && (
+        <Remove
+          place={place}
+          object={object}
+          onClose={() => setRemoving(false)}
+          onDone={() =>
+            void toKind({
+              to: "/clusters/$cluster/resources",
+              params: { cluster: place.cluster },
+              search: { kind: resourceOf(kind), ...(namespace && { namespace }) },
+            })
+          }
+        />
+      )}
+      <Tabs
+        label={place.address.name}
+        chosen={tab}
+        onChange={(next) =>
+          void navigate({ to: ".", search: next === "events" || next === "yaml" ? { tab: next } : {}, replace: true })
+        }
+        tabs={[
+          { id: "overview", label: reach.object.overview, content: <Overview place={place} object={object} /> },
+          {
+            id: "events",
+            label: reach.object.events,
+            content: <Events place={place} uid={object.metadata?.uid ?? ""} />,
+          },
+          {
+            id: "yaml",
+            label: reach.object.yaml,
+            content: (
+              <Suspense fallback={<Skeleton lines={8} />}>
+                <Yaml place={place} object={object} onChange={onChange} />
+              </Suspense>
+            ),
+          },
+        ]}
+      />
+    </>
   );
 }
 

@@ -12,7 +12,7 @@ import { Button } from "../../parts/button.tsx";
 import { LogLine } from "../../parts/line.tsx";
 import { reach } from "../../text/reach.ts";
 import styles from "./page.module.css";
-import type { Place } from "./page.tsx";
+import type { Place } from "./place.ts";
 
 /** How long a value that was asked for is shown. */
 const longest = 60_000;

@@ -224,7 +224,7 @@ function Rows({
       }),
     [navigate, cluster, kind],
   );
-  const all = more === 0 ? reach.objects.count(rows.length) : reach.objects.first(rows.length, more);
+  const all = `${more === 0 ? reach.objects.count(rows.length) : reach.objects.first(rows.length, more)}.`;
   return (
     <>
       <div className={styles.bar}>
