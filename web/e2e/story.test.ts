@@ -31,15 +31,23 @@ afterAll(async () => {
 
 /** Opens a tab, and notes what the browser complains about. */
 async function open(): Promise<{ page: Page; complaints: string[] }> {
-  const page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
-  page.setDefaultTimeout(300_000); // only a hang reaches it
   const complaints: string[] = [];
+  const context = await browser.newContext({ viewport: { width: 1280, height: 900 } });
+  const page = watched(await context.newPage(), complaints);
+  return { page, complaints };
+}
+
+/** Notes what the browser complains about in a tab. */
+function watched(page: Page, complaints: string[]): Page {
+  page.setDefaultTimeout(300_000); // only a hang reaches it
   page.on("pageerror", (error) => complaints.push(String(error)));
   page.on("console", (message) => {
     if (/Content Security Policy|Trusted ?Type/i.test(message.text())) complaints.push(message.text());
   });
-  return { page, complaints };
+  return page;
 }
+
+const greeting = "---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: greeting\ndata:\n  text: hello\n";
 
 const button = (page: Page, name: string) => page.getByRole("button", { name, exact: true });
 const go = (page: Page, name: string) =>
@@ -58,7 +66,11 @@ test("a person follows a commit, acts, and keeps the page open while the hub is 
   await page.getByRole("link", { name: "demo", exact: true }).click();
   const work = join(folder, "work");
   mkdirSync(work);
-  const commit = up.push(work, "deploy/deployment.yaml", (yaml) => yaml.replace("replicas: 2", "replicas: 3"));
+  const commit = up.push(
+    work,
+    "deploy/deployment.yaml",
+    (yaml) => `${yaml.replace("replicas: 2", "replicas: 3").trimEnd()}\n${greeting}`,
+  );
   await button(page, "Fetch now").click();
   await page.getByText("demo is as its upstream.").first().waitFor();
   await go(page, "Services");
@@ -79,6 +91,31 @@ test("a person follows a commit, acts, and keeps the page open while the hub is 
     .getByRole("row", { name: /ReplicaSet hello-/ })
     .first()
     .waitFor();
+
+  // The resources of the cluster are as its API server prints them. An edit in another tab is tried, made, and arrives.
+  await go(page, "Clusters");
+  await page.getByRole("link", { name: "demo", exact: true }).click();
+  await page.getByRole("link", { name: "All resources" }).click();
+  await page.getByRole("link", { name: /^ConfigMap/ }).click();
+  await page.getByRole("columnheader", { name: /^Data/ }).waitFor();
+  const row = page.getByRole("row", { name: /greeting/ });
+  await row.getByRole("gridcell", { name: "1", exact: true }).waitFor();
+  const tab = watched(await page.context().newPage(), complaints);
+  await tab.goto(up.origin + (await row.getByRole("link").getAttribute("href")));
+  await tab.getByRole("tab", { name: "YAML" }).click();
+  await button(tab, "Edit").click();
+  await tab.locator("[aria-label='YAML of greeting'][aria-readonly=false]").click();
+  await tab.keyboard.press("Control+End");
+  await tab.keyboard.type("  more: again");
+  await button(tab, "See what changes").click();
+  await tab.getByText("more: again").waitFor();
+  await row.getByRole("gridcell", { name: "1", exact: true }).waitFor();
+  await button(tab, "Apply").click();
+  await tab.getByText("greeting was changed.").first().waitFor();
+  await row.getByRole("gridcell", { name: "2", exact: true }).waitFor();
+  await tab.close();
+  await go(page, "Services");
+  await page.getByRole("link", { name: "demo", exact: true }).first().click();
 
   // An action with a reason is on record.
   await button(page, "Pause").click();
