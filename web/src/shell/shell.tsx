@@ -56,8 +56,8 @@ const places: { to: Place; label: string; icon: IconName }[] = [
   { to: "/fleet-sources", label: text.fleetSources, icon: "folder" },
   { to: "/projects", label: text.projects, icon: "project" },
   { to: "/configuration", label: text.configuration, icon: "sliders" },
-  { to: "/access", label: text.access.title, icon: "key" },
-  { to: "/audit", label: text.audit.title, icon: "clock" },
+  { to: "/access", label: text.access, icon: "key" },
+  { to: "/audit", label: text.audit, icon: "clock" },
 ];
 
 /** So many places fit below a narrow screen; a menu beside them has the others. */
@@ -204,7 +204,7 @@ function Frame({ person, children }: { person: string; children: ReactNode }) {
             {
               title: text.account(person),
               entries: [
-                { id: "me", label: text.me.title, icon: "person", onAction: () => void navigate({ to: "/me" }) },
+                { id: "me", label: text.me, icon: "person", onAction: () => void navigate({ to: "/me" }) },
                 { id: "sign-out", label: text.signOut, icon: "close", onAction: signOut },
               ],
             },

@@ -16,6 +16,7 @@ import { Command } from "../../parts/command.tsx";
 import { Empty, ErrorState, Notice, Skeleton } from "../../parts/states.tsx";
 import { useTitle } from "../../shell/shell.tsx";
 import { text } from "../../text/en.ts";
+import { people } from "../../text/people.ts";
 import { attributesOf } from "./attributes.ts";
 import styles from "./page.module.css";
 
@@ -23,37 +24,37 @@ const route = getRouteApi("/access");
 type Search = ReturnType<typeof route.useSearch>;
 
 const fields: readonly Field<"cluster" | "verb" | "resource" | "namespace" | "user">[] = [
-  { name: "cluster", label: text.access.cluster },
-  { name: "verb", label: text.access.verb },
-  { name: "resource", label: text.access.resource },
-  { name: "namespace", label: text.access.namespace },
-  { name: "user", label: text.access.user },
+  { name: "cluster", label: people.access.cluster },
+  { name: "verb", label: people.access.verb },
+  { name: "resource", label: people.access.resource },
+  { name: "namespace", label: people.access.namespace },
+  { name: "user", label: people.access.user },
 ];
 
 /** AccessPage answers whether somebody may do something, by which bindings, and who else may. */
 export function AccessPage() {
   const search = route.useSearch();
   const navigate = useNavigate();
-  useTitle(text.access.title);
+  useTitle(text.access);
   const isHalf = (search.verb === undefined) !== (search.resource === undefined);
   return (
     <Page>
       <div className={styles.head}>
-        <h1>{text.access.title}</h1>
+        <h1>{text.access}</h1>
         <Command label={text.sameAs}>{commandOf(search)}</Command>
       </div>
-      <Card title={text.access.question}>
-        <p className={styles.words}>{text.access.help}</p>
+      <Card title={people.access.question}>
+        <p className={styles.words}>{people.access.help}</p>
         <SearchForm
-          label={text.access.question}
+          label={people.access.question}
           fields={fields}
           value={search}
-          verb={text.access.ask}
+          verb={people.access.ask}
           onAsk={(next) => void navigate({ to: "/access", search: next })}
         />
       </Card>
       {isHalf ? (
-        <Notice tone="warn" icon="alert" title={text.access.half} />
+        <Notice tone="warn" icon="alert" title={people.access.half} />
       ) : (
         <>
           <Review search={search} />
@@ -89,12 +90,12 @@ function Answer({ answer, isOne }: { answer: ReviewAccessResponse; isOne: boolea
   const verbs = new Map<string, string[]>();
   for (const { verb, resource } of permissions) verbs.set(resource, [...(verbs.get(resource) ?? []), verb]);
   return (
-    <Card title={text.access.answer}>
+    <Card title={people.access.answer}>
       <div className={styles.answer}>
         <Notice
           tone={allowed ? "ok" : "warn"}
           icon={allowed ? "check" : "lock"}
-          title={allowed ? text.access.allowed : text.access.refused}
+          title={allowed ? people.access.allowed : people.access.refused}
         >
           {reason !== "" && <p>{reason}</p>}
         </Notice>
@@ -102,30 +103,30 @@ function Answer({ answer, isOne }: { answer: ReviewAccessResponse; isOne: boolea
       {(user !== "" || groups.length > 0) && (
         <Facts
           facts={[
-            user !== "" && [text.access.userInCluster, <code key="user">{user}</code>],
-            groups.length > 0 && [text.access.groupsInCluster, <code key="groups">{groups.join(", ")}</code>],
+            user !== "" && [people.access.userInCluster, <code key="user">{user}</code>],
+            groups.length > 0 && [people.access.groupsInCluster, <code key="groups">{groups.join(", ")}</code>],
           ]}
         />
       )}
       {reasons.length > 0 && (
         <Table
-          columns={[...text.access.reasonColumns]}
+          columns={[...people.access.reasonColumns]}
           rows={reasons.map((each, index) => ({
             // A person can have the same binding by several subjects.
             key: `${index} ${each.binding}`,
             cells: [
-              each.binding || text.access.administrators,
+              each.binding || people.access.administrators,
               <Badge key="role">{each.roleName}</Badge>,
               each.subjects.join(", "),
               rulesOf(each),
-              each.expireTime ? <Age key="end" at={ms(each.expireTime)} /> : text.access.never,
+              each.expireTime ? <Age key="end" at={ms(each.expireTime)} /> : people.access.never,
             ],
           }))}
         />
       )}
       {!isOne && verbs.size > 0 && (
         <Table
-          columns={[text.access.resource, text.access.verbs]}
+          columns={[people.access.resource, people.access.verbs]}
           rows={[...verbs]
             .toSorted(([a], [b]) => (a < b ? -1 : 1))
             .map(([resource, verbs]) => ({
@@ -142,7 +143,7 @@ function Answer({ answer, isOne }: { answer: ReviewAccessResponse; isOne: boolea
 function rulesOf({ rules }: AccessReason): string {
   return rules
     .map(({ verbs, resources, apiGroups, namespaces, nonResourcePaths }) =>
-      text.access.rule(verbs, [...resources, ...nonResourcePaths], apiGroups, namespaces),
+      people.access.rule(verbs, [...resources, ...nonResourcePaths], apiGroups, namespaces),
     )
     .join("; ");
 }
@@ -166,10 +167,10 @@ function Holders({ search }: { search: Search }) {
     .filter(Boolean)
     .join(" ");
   return (
-    <Card title={text.access.whoCan} note={<Command>{command}</Command>}>
+    <Card title={people.access.whoCan} note={<Command>{command}</Command>}>
       {failure ? (
         failure.kind === "refused" ? (
-          <p className={styles.words}>{text.access.whoCanRefused}</p>
+          <p className={styles.words}>{people.access.whoCanRefused}</p>
         ) : (
           <ErrorState failure={failure} onRetry={store.retry} />
         )
@@ -183,16 +184,16 @@ function Holders({ search }: { search: Search }) {
             </div>
           ))}
           {value.holders.length === 0 ? (
-            <Empty icon="person" title={text.access.nobody} />
+            <Empty icon="person" title={people.access.nobody} />
           ) : (
             <Table
-              columns={[...text.access.holderColumns]}
+              columns={[...people.access.holderColumns]}
               rows={value.holders.slice(0, mostHolders).map(({ person, subject, reason, until }, index) => ({
                 key: `${index} ${subject}`,
                 cells: [
-                  person || text.access.everybodyIn(subject.replace(/^group:/, "")),
+                  person || people.access.everybodyIn(subject.replace(/^group:/, "")),
                   subject,
-                  reason?.binding || text.access.administrators,
+                  reason?.binding || people.access.administrators,
                   <Badge key="role">{reason?.roleName ?? ""}</Badge>,
                   until ? <Age key="until" at={ms(until)} /> : "",
                 ],
@@ -200,7 +201,7 @@ function Holders({ search }: { search: Search }) {
             />
           )}
           {value.holders.length > mostHolders && (
-            <p className={styles.words}>{text.access.more(value.holders.length - mostHolders)}</p>
+            <p className={styles.words}>{people.access.more(value.holders.length - mostHolders)}</p>
           )}
         </>
       )}

@@ -21,6 +21,7 @@ import { Command } from "../../parts/command.tsx";
 import { Empty, ErrorState, Notice, Skeleton } from "../../parts/states.tsx";
 import { useTitle } from "../../shell/shell.tsx";
 import { text } from "../../text/en.ts";
+import { people } from "../../text/people.ts";
 import styles from "./page.module.css";
 
 const route = getRouteApi("/audit");
@@ -29,13 +30,13 @@ const hour = 3_600_000;
 const spans: Record<string, number> = { "1h": hour, "24h": 24 * hour, "7d": 168 * hour, "30d": 720 * hour };
 
 const fields: readonly Field<"by" | "kind" | "name" | "cluster" | "verb" | "outcome" | "since">[] = [
-  { name: "by", label: text.audit.by },
-  { name: "verb", label: text.audit.verb },
-  { name: "kind", label: text.audit.kind },
-  { name: "name", label: text.audit.name },
-  { name: "cluster", label: text.audit.cluster },
-  { name: "outcome", label: text.audit.outcome, choices: text.audit.outcomes },
-  { name: "since", label: text.audit.since, choices: text.audit.spans },
+  { name: "by", label: people.audit.by },
+  { name: "verb", label: people.audit.verb },
+  { name: "kind", label: people.audit.kind },
+  { name: "name", label: people.audit.name },
+  { name: "cluster", label: people.audit.cluster },
+  { name: "outcome", label: people.audit.outcome, choices: people.audit.outcomes },
+  { name: "since", label: people.audit.since, choices: people.audit.spans },
 ];
 
 /** AuditPage says who changed what in the hub, when, and why they say they did. */
@@ -43,7 +44,7 @@ export function AuditPage() {
   const hub = useHub();
   const search = route.useSearch();
   const navigate = useNavigate();
-  useTitle(text.audit.title);
+  useTitle(text.audit);
   const { since, ...asked } = search;
   const span = since && spans[since];
   const question: Question = { ...asked, ...(span && { span }) };
@@ -77,12 +78,12 @@ export function AuditPage() {
   return (
     <Page>
       <div className={styles.head}>
-        <h1>{text.audit.title}</h1>
+        <h1>{text.audit}</h1>
         <Command label={text.sameAs}>{commandOf(search)}</Command>
       </div>
-      <Card title={text.audit.question}>
+      <Card title={people.audit.question}>
         <SearchForm
-          label={text.audit.question}
+          label={people.audit.question}
           fields={fields}
           value={search}
           verb={text.show}
@@ -95,21 +96,21 @@ export function AuditPage() {
       ) : !value ? (
         <Skeleton lines={8} />
       ) : records.length === 0 && tail.next === "" ? (
-        <Empty icon="search" title={text.audit.none}>
-          <p>{text.audit.noneBody}</p>
+        <Empty icon="search" title={people.audit.none}>
+          <p>{people.audit.noneBody}</p>
         </Empty>
       ) : (
-        <Card title={text.audit.records}>
-          <Table columns={[...text.audit.columns]} rows={records.map(rowOf)} />
+        <Card title={people.audit.records}>
+          <Table columns={[...people.audit.columns]} rows={records.map(rowOf)} />
           <div className={styles.more}>
             <ActionFailure failure={olderFailure} />
             {tail.next === "" ? (
-              <p>{text.audit.end}</p>
+              <p>{people.audit.end}</p>
             ) : records.length >= mostRecords ? (
-              <p>{text.audit.tooMany(mostRecords)}</p>
+              <p>{people.audit.tooMany(mostRecords)}</p>
             ) : (
               <Button busy={loading} onClick={() => void loadOlder()}>
-                {text.audit.older}
+                {people.audit.older}
               </Button>
             )}
           </div>
@@ -145,7 +146,7 @@ function rowOf(record: AuditRecord) {
       </span>,
       outcome === "OK" ? (
         <Badge key="outcome" tone="ok">
-          {text.audit.done}
+          {people.audit.done}
         </Badge>
       ) : (
         <Badge key="outcome" tone="bad">
@@ -156,18 +157,18 @@ function rowOf(record: AuditRecord) {
     note: hasNote && (
       <div className={styles.note}>
         {reason !== "" && <p className={styles.reason}>{text.quoted(reason)}</p>}
-        {count > 0n && <p>{text.audit.summary(Number(count))}</p>}
-        {record.tokenLimit !== "" && <p>{text.audit.limit(record.tokenLimit)}</p>}
+        {count > 0n && <p>{people.audit.summary(Number(count))}</p>}
+        {record.tokenLimit !== "" && <p>{people.audit.limit(record.tokenLimit)}</p>}
         {changes.length > 0 && (
           <details>
-            <summary>{text.audit.changes(changes.length + changesOmitted)}</summary>
+            <summary>{people.audit.changes(changes.length + changesOmitted)}</summary>
             <ul className={styles.changes}>
               {changes.map((change) => (
                 <li key={change.path}>
                   <code>{change.path}</code> {effectOf(change)}
                 </li>
               ))}
-              {changesOmitted > 0 && <li>{text.audit.omitted(changesOmitted)}</li>}
+              {changesOmitted > 0 && <li>{people.audit.omitted(changesOmitted)}</li>}
             </ul>
           </details>
         )}
@@ -177,11 +178,11 @@ function rowOf(record: AuditRecord) {
 }
 
 function effectOf({ secretEffect, old, new: next }: AuditFieldChange) {
-  if (secretEffect !== AuditSecretEffect.UNSPECIFIED) return text.audit.secret[secretEffect];
+  if (secretEffect !== AuditSecretEffect.UNSPECIFIED) return people.audit.secret[secretEffect];
   return (
     <>
-      {old === undefined ? text.audit.unset : <del>{old}</del>} →{" "}
-      {next === undefined ? text.audit.unset : <ins>{next}</ins>}
+      {old === undefined ? people.audit.unset : <del>{old}</del>} →{" "}
+      {next === undefined ? people.audit.unset : <ins>{next}</ins>}
     </>
   );
 }

@@ -20,6 +20,7 @@ import { Command } from "../../parts/command.tsx";
 import { Empty, ErrorState, Skeleton } from "../../parts/states.tsx";
 import { useSignIn, useTitle } from "../../shell/shell.tsx";
 import { text } from "../../text/en.ts";
+import { people } from "../../text/people.ts";
 import styles from "./page.module.css";
 
 /** The hub has no more on a page. Who has more tokens than that ends some. */
@@ -30,7 +31,7 @@ export function MePage() {
   const signIn = useSignIn();
   const [step, setStep] = useState<Step>();
   const [round, setRound] = useState(0);
-  useTitle(text.me.title);
+  useTitle(text.me);
   if (signIn.state !== "in") return null;
   const { name, groups } = signIn.person;
   const close = () => {
@@ -40,15 +41,15 @@ export function MePage() {
   return (
     <Page>
       <h1>{name}</h1>
-      <Card title={text.me.who}>
+      <Card title={people.me.who}>
         <Facts
           facts={[
-            [text.me.name, <code key="name">{name}</code>],
-            [text.me.groups, groups.length > 0 ? groups.join(", ") : text.me.noGroups],
+            [people.me.name, <code key="name">{name}</code>],
+            [people.me.groups, groups.length > 0 ? groups.join(", ") : people.me.noGroups],
             [
-              text.me.rights,
+              people.me.rights,
               <Link key="rights" to="/access">
-                {text.me.toRights}
+                {people.me.toRights}
               </Link>,
             ],
           ]}
@@ -71,32 +72,32 @@ function Tokens({ person, onStep }: { person: string; onStep: (step: Step) => vo
   const command = `leat get tokens ${shellQuote(person)}`;
   const end = ({ id, label }: Token): Step => ({
     id,
-    title: text.me.endToken(label),
-    verb: text.me.end,
+    title: people.me.endToken(label),
+    verb: people.me.end,
     isDangerous: true,
-    body: <p>{text.me.endTokenBody}</p>,
+    body: <p>{people.me.endTokenBody}</p>,
     command: `leat delete token/${shellQuote(id)}`,
     act: async (options) => {
       await hub.fleet.deleteToken({ id }, options);
-      return text.me.ended;
+      return people.me.ended;
     },
   });
   return (
-    <Card title={text.me.tokens} note={<Command label={text.sameAs}>{command}</Command>}>
+    <Card title={people.me.tokens} note={<Command label={text.sameAs}>{command}</Command>}>
       <div className={styles.words}>
-        <p>{text.me.tokensBody}</p>
-        <Command label={text.me.newToken}>{`leat create token ${shellQuote(person)} --label laptop`}</Command>
+        <p>{people.me.tokensBody}</p>
+        <Command label={people.me.newToken}>{`leat create token ${shellQuote(person)} --label laptop`}</Command>
       </div>
       {failure ? (
         <ErrorState failure={failure} onRetry={store.retry} />
       ) : !value ? (
         <Skeleton />
       ) : value.tokens.length === 0 ? (
-        <Empty icon="key" title={text.me.noTokens} />
+        <Empty icon="key" title={people.me.noTokens} />
       ) : (
         <>
           <Table
-            columns={[...text.me.tokenColumns]}
+            columns={[...people.me.tokenColumns]}
             rows={value.tokens.map((token) => ({
               key: token.id,
               cells: [
@@ -108,16 +109,16 @@ function Tokens({ person, onStep }: { person: string; onStep: (step: Step) => vo
                     <Age at={ms(token.lastUsedTime)} />
                   </span>
                 ) : (
-                  text.me.never
+                  people.me.never
                 ),
-                token.expireTime ? <Age key="end" at={ms(token.expireTime)} /> : text.me.never,
+                token.expireTime ? <Age key="end" at={ms(token.expireTime)} /> : people.me.never,
                 <Button key="act" onClick={() => onStep(end(token))}>
-                  {text.me.end}
+                  {people.me.end}
                 </Button>,
               ],
             }))}
           />
-          {value.nextPageToken !== "" && <p className={styles.words}>{text.me.moreTokens(value.tokens.length)}</p>}
+          {value.nextPageToken !== "" && <p className={styles.words}>{people.me.moreTokens(value.tokens.length)}</p>}
         </>
       )}
     </Card>
@@ -126,12 +127,12 @@ function Tokens({ person, onStep }: { person: string; onStep: (step: Step) => vo
 
 /** Returns what a token is limited to, in words. */
 function limitOf(limit: TokenLimit | undefined) {
-  if (!limit) return text.me.noLimit;
+  if (!limit) return people.me.noLimit;
   const role = limit.roleName || (limit.role === AccessRole.UNSPECIFIED ? "" : AccessRole[limit.role].toLowerCase());
   const scopes = [
-    ...(limit.projects ? [limit.projects.all ? text.me.allProjects : limit.projects.names.join(", ")] : []),
-    ...(limit.clusters?.all ? [text.me.allClusters] : (limit.clusters?.names ?? [])),
-    ...(limit.clusters?.labels ? [text.me.labelledClusters] : []),
+    ...(limit.projects ? [limit.projects.all ? people.me.allProjects : limit.projects.names.join(", ")] : []),
+    ...(limit.clusters?.all ? [people.me.allClusters] : (limit.clusters?.names ?? [])),
+    ...(limit.clusters?.labels ? [people.me.labelledClusters] : []),
     ...limit.services,
     ...limit.repositories,
   ];
@@ -151,37 +152,37 @@ function Sessions({ person, onStep }: { person: string; onStep: (step: Step) => 
   );
   const end = ({ id, client }: Session): Step => ({
     id,
-    title: text.me.endSession(text.me.clients[client] ?? text.me.clients[0]),
-    verb: text.me.end,
+    title: people.me.endSession(people.me.clients[client] ?? people.me.clients[0]),
+    verb: people.me.end,
     isDangerous: true,
-    body: <p>{text.me.endSessionBody}</p>,
+    body: <p>{people.me.endSessionBody}</p>,
     command: `leat revoke session ${shellQuote(id)}`,
     act: async (options) => {
       await hub.signIns.revokeSession({ id }, options);
-      return text.me.ended;
+      return people.me.ended;
     },
   });
   return (
-    <Card title={text.me.sessions} note={<Command label={text.sameAs}>leat get sessions</Command>}>
+    <Card title={people.me.sessions} note={<Command label={text.sameAs}>leat get sessions</Command>}>
       {failure ? (
         <ErrorState failure={failure} onRetry={store.retry} />
       ) : !value ? (
         <Skeleton />
       ) : value.sessions.length === 0 ? (
-        <p className={styles.words}>{text.me.noSessions}</p>
+        <p className={styles.words}>{people.me.noSessions}</p>
       ) : (
         <Table
-          columns={[...text.me.sessionColumns]}
+          columns={[...people.me.sessionColumns]}
           rows={value.sessions.map((session) => ({
             key: session.id,
             cells: [
-              text.me.clients[session.client] ?? text.me.clients[0],
+              people.me.clients[session.client] ?? people.me.clients[0],
               session.provider,
               <Age key="made" at={ms(session.createTime)} />,
               <Age key="used" at={ms(session.lastUsedTime)} />,
               <Age key="end" at={ms(session.expireTime)} />,
               <Button key="act" onClick={() => onStep(end(session))}>
-                {text.me.end}
+                {people.me.end}
               </Button>,
             ],
           }))}
