@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
 
 	tunnelv1 "github.com/leatdev/leat/gen/go/leat/tunnel/v1"
 	"github.com/leatdev/leat/gen/go/leat/tunnel/v1/tunnelv1connect"
@@ -29,6 +30,32 @@ func (b bearer) RoundTrip(req *http.Request) (*http.Response, error) {
 
 func (h *hub) asking(token string) tunnelv1connect.TunnelServiceClient {
 	return tunnelv1connect.NewTunnelServiceClient(&http.Client{Transport: bearer(token)}, "http://"+h.addr)
+}
+
+// TestEverybodyMayReadRecordingRules asks hubs that record in different ways, as a person without any
+// binding.
+func TestEverybodyMayReadRecordingRules(t *testing.T) {
+	for name, tc := range map[string]struct {
+		record tunnel.RecordConfig
+		want   *tunnelv1.GetRecordingRulesResponse
+	}{
+		"nothing":             {want: &tunnelv1.GetRecordingRulesResponse{}},
+		"output":              {tunnel.RecordConfig{Dir: t.TempDir()}, &tunnelv1.GetRecordingRulesResponse{Output: true}},
+		"input, and required": {tunnel.RecordConfig{Dir: t.TempDir(), Input: true, Required: true}, &tunnelv1.GetRecordingRulesResponse{Output: true, Input: true, Required: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := startHub(t, func(cfg *tunnel.Config) {
+				cfg.Record.Dir, cfg.Record.Input, cfg.Record.Required = tc.record.Dir, tc.record.Input, tc.record.Required
+			})
+			got, err := h.asking(h.user("eve")).GetRecordingRules(t.Context(), &tunnelv1.GetRecordingRulesRequest{})
+			if err != nil || !proto.Equal(got, tc.want) {
+				t.Errorf("got %v, %v, want %v", got, err, tc.want)
+			}
+			if _, err := h.asking("guessed").GetRecordingRules(t.Context(), &tunnelv1.GetRecordingRulesRequest{}); connect.CodeOf(err) != connect.CodeUnauthenticated {
+				t.Errorf("without a token: got %v, want a refusal", err)
+			}
+		})
+	}
 }
 
 // TestReplicasAnswerForAll asks one replica for what the other one has.
@@ -60,6 +87,9 @@ func TestReplicasAnswerForAll(t *testing.T) {
 	recordings, err := admin.ListRecordings(t.Context(), &tunnelv1.ListRecordingsRequest{Cluster: "demo"})
 	if err != nil || len(recordings.GetRecordings()) != 1 || recordings.GetRecordings()[0].GetId() != id {
 		t.Errorf("recordings: got %v, %v, want the one of the other replica", recordings, err)
+	}
+	if stat, err := os.Stat(filepath.Join(dir, id+".cast")); err != nil || !recordings.GetRecordings()[0].GetWrittenAt().AsTime().Equal(stat.ModTime()) {
+		t.Errorf("got %v, want the time of the file's last byte", recordings)
 	}
 	get := func(c tunnelv1connect.TunnelServiceClient, id string) (string, error) {
 		stream, err := c.GetRecording(t.Context(), &tunnelv1.GetRecordingRequest{Id: id})

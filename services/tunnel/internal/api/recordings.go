@@ -82,7 +82,7 @@ func (s *Service) ownRecordings(ctx context.Context, req *tunnelv1.ListRecording
 	for _, e := range entries {
 		all = append(all, &tunnelv1.Recording{
 			Id: e.ID, Cluster: e.Cluster, Subject: e.Subject, Namespace: e.Namespace, Pod: e.Pod, Container: e.Container, Command: e.Command,
-			BeganAt: timestamppb.New(e.Began), Size: e.Size, Replica: s.deps.Replica,
+			BeganAt: timestamppb.New(e.Began), WrittenAt: timestamppb.New(e.Written), Size: e.Size, Replica: s.deps.Replica,
 		})
 	}
 	return all, nil
@@ -90,6 +90,16 @@ func (s *Service) ownRecordings(ctx context.Context, req *tunnelv1.ListRecording
 
 func placeOfRecording(r *tunnelv1.Recording) cursor {
 	return cursor{At: r.GetBeganAt().AsTime().UnixNano(), ID: r.GetId(), Replica: r.GetReplica()}
+}
+
+// GetRecordingRules implements TunnelService. The rules are no secret: a person who opens a session
+// needs them to decide.
+func (s *Service) GetRecordingRules(context.Context, *tunnelv1.GetRecordingRulesRequest) (*tunnelv1.GetRecordingRulesResponse, error) {
+	if s.deps.Recordings == nil {
+		return &tunnelv1.GetRecordingRulesResponse{}, nil
+	}
+	rules := s.deps.Recordings.Rules()
+	return &tunnelv1.GetRecordingRulesResponse{Output: true, Input: rules.Input, Required: rules.Required}, nil
 }
 
 // GetRecording implements TunnelService.

@@ -37,6 +37,8 @@ type Entry struct {
 
 	// Began is when the session began, to the second.
 	Began time.Time
+	// Written is when the file was last written to: the last output of a session that is over.
+	Written time.Time
 	// Size is the size of the file, in bytes, as far as it has come.
 	Size int64
 }
@@ -115,7 +117,7 @@ func describe(root *os.Root, id string, info fs.FileInfo) (Entry, bool) {
 	if err != nil || json.Unmarshal(line, &first) != nil || first.Leat.ID != id {
 		return Entry{}, false
 	}
-	return Entry{Info: first.Leat, Began: time.Unix(first.Timestamp, 0).UTC(), Size: info.Size()}, true
+	return Entry{Info: first.Leat, Began: time.Unix(first.Timestamp, 0).UTC(), Written: info.ModTime().UTC(), Size: info.Size()}, true
 }
 
 // Open returns a recording's file, which may still be written to. The caller closes it. It fails

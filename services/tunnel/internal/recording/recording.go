@@ -121,6 +121,17 @@ func NewStore(params Params) (*Store, error) {
 	return &Store{params: params}, nil
 }
 
+// Rules are what people need to know before a session of theirs is recorded.
+type Rules struct {
+	// Input reports that keystrokes are recorded, too.
+	Input bool
+	// Required reports that sessions that cannot be recorded are refused and ended.
+	Required bool
+}
+
+// Rules returns the rules of the store.
+func (s *Store) Rules() Rules { return Rules{Input: s.params.Input, Required: s.params.Required} }
+
 // Begin makes the file of a session. It returns nil and no error when it cannot be made and need
 // not.
 func (s *Store) Begin(ctx context.Context, info Info) (*Recording, error) {

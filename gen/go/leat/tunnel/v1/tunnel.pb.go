@@ -836,7 +836,9 @@ type Recording struct {
 	// Bytes of the file.
 	Size int64 `protobuf:"varint,9,opt,name=size,proto3" json:"size,omitempty"`
 	// The replica that has the file.
-	Replica       string `protobuf:"bytes,10,opt,name=replica,proto3" json:"replica,omitempty"`
+	Replica string `protobuf:"bytes,10,opt,name=replica,proto3" json:"replica,omitempty"`
+	// When the file was last written to: the last output of a session that is over.
+	WrittenAt     *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=written_at,json=writtenAt,proto3" json:"written_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -941,6 +943,13 @@ func (x *Recording) GetReplica() string {
 	return ""
 }
 
+func (x *Recording) GetWrittenAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.WrittenAt
+	}
+	return nil
+}
+
 // GetRecordingRequest asks for one recording.
 type GetRecordingRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1042,6 +1051,107 @@ func (x *GetRecordingResponse) GetData() []byte {
 	return nil
 }
 
+// GetRecordingRulesRequest asks for the rules.
+type GetRecordingRulesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetRecordingRulesRequest) Reset() {
+	*x = GetRecordingRulesRequest{}
+	mi := &file_leat_tunnel_v1_tunnel_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetRecordingRulesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetRecordingRulesRequest) ProtoMessage() {}
+
+func (x *GetRecordingRulesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_tunnel_v1_tunnel_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetRecordingRulesRequest.ProtoReflect.Descriptor instead.
+func (*GetRecordingRulesRequest) Descriptor() ([]byte, []int) {
+	return file_leat_tunnel_v1_tunnel_proto_rawDescGZIP(), []int{15}
+}
+
+// GetRecordingRulesResponse has the rules.
+type GetRecordingRulesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The output of sessions with a terminal (exec and attach with tty) is recorded.
+	Output bool `protobuf:"varint,1,opt,name=output,proto3" json:"output,omitempty"`
+	// What people type in them is recorded, too. Only with output.
+	Input bool `protobuf:"varint,2,opt,name=input,proto3" json:"input,omitempty"`
+	// Sessions that cannot be recorded are refused, and end when their recording does. Only with output.
+	Required      bool `protobuf:"varint,3,opt,name=required,proto3" json:"required,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetRecordingRulesResponse) Reset() {
+	*x = GetRecordingRulesResponse{}
+	mi := &file_leat_tunnel_v1_tunnel_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetRecordingRulesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetRecordingRulesResponse) ProtoMessage() {}
+
+func (x *GetRecordingRulesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_tunnel_v1_tunnel_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetRecordingRulesResponse.ProtoReflect.Descriptor instead.
+func (*GetRecordingRulesResponse) Descriptor() ([]byte, []int) {
+	return file_leat_tunnel_v1_tunnel_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *GetRecordingRulesResponse) GetOutput() bool {
+	if x != nil {
+		return x.Output
+	}
+	return false
+}
+
+func (x *GetRecordingRulesResponse) GetInput() bool {
+	if x != nil {
+		return x.Input
+	}
+	return false
+}
+
+func (x *GetRecordingRulesResponse) GetRequired() bool {
+	if x != nil {
+		return x.Required
+	}
+	return false
+}
+
 var File_leat_tunnel_v1_tunnel_proto protoreflect.FileDescriptor
 
 const file_leat_tunnel_v1_tunnel_proto_rawDesc = "" +
@@ -1105,7 +1215,7 @@ const file_leat_tunnel_v1_tunnel_proto_rawDesc = "" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x1e\n" +
 	"\n" +
 	"unanswered\x18\x03 \x03(\tR\n" +
-	"unanswered\"\x9c\x02\n" +
+	"unanswered\"\xd7\x02\n" +
 	"\tRecording\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\acluster\x18\x02 \x01(\tR\acluster\x12\x18\n" +
@@ -1117,12 +1227,19 @@ const file_leat_tunnel_v1_tunnel_proto_rawDesc = "" +
 	"\bbegan_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\abeganAt\x12\x12\n" +
 	"\x04size\x18\t \x01(\x03R\x04size\x12\x18\n" +
 	"\areplica\x18\n" +
-	" \x01(\tR\areplica\";\n" +
+	" \x01(\tR\areplica\x129\n" +
+	"\n" +
+	"written_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\twrittenAt\";\n" +
 	"\x13GetRecordingRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05local\x18\x02 \x01(\bR\x05local\"*\n" +
 	"\x14GetRecordingResponse\x12\x12\n" +
-	"\x04data\x18\x01 \x01(\fR\x04data2\xdf\x03\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\"\x1a\n" +
+	"\x18GetRecordingRulesRequest\"e\n" +
+	"\x19GetRecordingRulesResponse\x12\x16\n" +
+	"\x06output\x18\x01 \x01(\bR\x06output\x12\x14\n" +
+	"\x05input\x18\x02 \x01(\bR\x05input\x12\x1a\n" +
+	"\brequired\x18\x03 \x01(\bR\brequired2\xd5\x04\n" +
 	"\rTunnelService\x12W\n" +
 	"\aConnect\x12\x1e.leat.tunnel.v1.ConnectRequest\x1a\x1f.leat.tunnel.v1.ConnectResponse\"\a\xa2\x9f\x19\x03\n" +
 	"\x01\x03(\x010\x01\x12x\n" +
@@ -1136,7 +1253,10 @@ const file_leat_tunnel_v1_tunnel_proto_rawDesc = "" +
 	"\fGetRecording\x12#.leat.tunnel.v1.GetRecordingRequest\x1a$.leat.tunnel.v1.GetRecordingResponse\"\x1b\xa2\x9f\x19\x17\n" +
 	"\x02\x04\x02\x12\x11\n" +
 	"\x03get\x12\n" +
-	"recordings0\x012\xba\x01\n" +
+	"recordings0\x01\x12t\n" +
+	"\x11GetRecordingRules\x12(.leat.tunnel.v1.GetRecordingRulesRequest\x1a).leat.tunnel.v1.GetRecordingRulesResponse\"\n" +
+	"\xa2\x9f\x19\x03\n" +
+	"\x01\x02\x90\x02\x012\xba\x01\n" +
 	"\vLinkService\x12P\n" +
 	"\x06Attach\x12\x1d.leat.tunnel.v1.AttachRequest\x1a\x1e.leat.tunnel.v1.AttachResponse\"\a\xa2\x9f\x19\x03\n" +
 	"\x01\x05\x12Y\n" +
@@ -1156,57 +1276,62 @@ func file_leat_tunnel_v1_tunnel_proto_rawDescGZIP() []byte {
 	return file_leat_tunnel_v1_tunnel_proto_rawDescData
 }
 
-var file_leat_tunnel_v1_tunnel_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_leat_tunnel_v1_tunnel_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_leat_tunnel_v1_tunnel_proto_goTypes = []any{
-	(*ConnectRequest)(nil),         // 0: leat.tunnel.v1.ConnectRequest
-	(*ConnectResponse)(nil),        // 1: leat.tunnel.v1.ConnectResponse
-	(*AttachRequest)(nil),          // 2: leat.tunnel.v1.AttachRequest
-	(*AttachResponse)(nil),         // 3: leat.tunnel.v1.AttachResponse
-	(*HeartbeatRequest)(nil),       // 4: leat.tunnel.v1.HeartbeatRequest
-	(*DrainNotice)(nil),            // 5: leat.tunnel.v1.DrainNotice
-	(*HeartbeatResponse)(nil),      // 6: leat.tunnel.v1.HeartbeatResponse
-	(*ListSessionsRequest)(nil),    // 7: leat.tunnel.v1.ListSessionsRequest
-	(*ListSessionsResponse)(nil),   // 8: leat.tunnel.v1.ListSessionsResponse
-	(*Session)(nil),                // 9: leat.tunnel.v1.Session
-	(*ListRecordingsRequest)(nil),  // 10: leat.tunnel.v1.ListRecordingsRequest
-	(*ListRecordingsResponse)(nil), // 11: leat.tunnel.v1.ListRecordingsResponse
-	(*Recording)(nil),              // 12: leat.tunnel.v1.Recording
-	(*GetRecordingRequest)(nil),    // 13: leat.tunnel.v1.GetRecordingRequest
-	(*GetRecordingResponse)(nil),   // 14: leat.tunnel.v1.GetRecordingResponse
-	(*durationpb.Duration)(nil),    // 15: google.protobuf.Duration
-	(*v1.Page)(nil),                // 16: leat.type.v1.Page
-	(*timestamppb.Timestamp)(nil),  // 17: google.protobuf.Timestamp
+	(*ConnectRequest)(nil),            // 0: leat.tunnel.v1.ConnectRequest
+	(*ConnectResponse)(nil),           // 1: leat.tunnel.v1.ConnectResponse
+	(*AttachRequest)(nil),             // 2: leat.tunnel.v1.AttachRequest
+	(*AttachResponse)(nil),            // 3: leat.tunnel.v1.AttachResponse
+	(*HeartbeatRequest)(nil),          // 4: leat.tunnel.v1.HeartbeatRequest
+	(*DrainNotice)(nil),               // 5: leat.tunnel.v1.DrainNotice
+	(*HeartbeatResponse)(nil),         // 6: leat.tunnel.v1.HeartbeatResponse
+	(*ListSessionsRequest)(nil),       // 7: leat.tunnel.v1.ListSessionsRequest
+	(*ListSessionsResponse)(nil),      // 8: leat.tunnel.v1.ListSessionsResponse
+	(*Session)(nil),                   // 9: leat.tunnel.v1.Session
+	(*ListRecordingsRequest)(nil),     // 10: leat.tunnel.v1.ListRecordingsRequest
+	(*ListRecordingsResponse)(nil),    // 11: leat.tunnel.v1.ListRecordingsResponse
+	(*Recording)(nil),                 // 12: leat.tunnel.v1.Recording
+	(*GetRecordingRequest)(nil),       // 13: leat.tunnel.v1.GetRecordingRequest
+	(*GetRecordingResponse)(nil),      // 14: leat.tunnel.v1.GetRecordingResponse
+	(*GetRecordingRulesRequest)(nil),  // 15: leat.tunnel.v1.GetRecordingRulesRequest
+	(*GetRecordingRulesResponse)(nil), // 16: leat.tunnel.v1.GetRecordingRulesResponse
+	(*durationpb.Duration)(nil),       // 17: google.protobuf.Duration
+	(*v1.Page)(nil),                   // 18: leat.type.v1.Page
+	(*timestamppb.Timestamp)(nil),     // 19: google.protobuf.Timestamp
 }
 var file_leat_tunnel_v1_tunnel_proto_depIdxs = []int32{
-	15, // 0: leat.tunnel.v1.AttachRequest.heartbeat_interval:type_name -> google.protobuf.Duration
+	17, // 0: leat.tunnel.v1.AttachRequest.heartbeat_interval:type_name -> google.protobuf.Duration
 	5,  // 1: leat.tunnel.v1.HeartbeatRequest.drain:type_name -> leat.tunnel.v1.DrainNotice
-	15, // 2: leat.tunnel.v1.DrainNotice.reconnect_after:type_name -> google.protobuf.Duration
-	16, // 3: leat.tunnel.v1.ListSessionsRequest.page:type_name -> leat.type.v1.Page
+	17, // 2: leat.tunnel.v1.DrainNotice.reconnect_after:type_name -> google.protobuf.Duration
+	18, // 3: leat.tunnel.v1.ListSessionsRequest.page:type_name -> leat.type.v1.Page
 	9,  // 4: leat.tunnel.v1.ListSessionsResponse.sessions:type_name -> leat.tunnel.v1.Session
-	17, // 5: leat.tunnel.v1.Session.connected_at:type_name -> google.protobuf.Timestamp
-	17, // 6: leat.tunnel.v1.Session.last_seen_at:type_name -> google.protobuf.Timestamp
-	17, // 7: leat.tunnel.v1.ListRecordingsRequest.began_from:type_name -> google.protobuf.Timestamp
-	17, // 8: leat.tunnel.v1.ListRecordingsRequest.began_before:type_name -> google.protobuf.Timestamp
-	16, // 9: leat.tunnel.v1.ListRecordingsRequest.page:type_name -> leat.type.v1.Page
+	19, // 5: leat.tunnel.v1.Session.connected_at:type_name -> google.protobuf.Timestamp
+	19, // 6: leat.tunnel.v1.Session.last_seen_at:type_name -> google.protobuf.Timestamp
+	19, // 7: leat.tunnel.v1.ListRecordingsRequest.began_from:type_name -> google.protobuf.Timestamp
+	19, // 8: leat.tunnel.v1.ListRecordingsRequest.began_before:type_name -> google.protobuf.Timestamp
+	18, // 9: leat.tunnel.v1.ListRecordingsRequest.page:type_name -> leat.type.v1.Page
 	12, // 10: leat.tunnel.v1.ListRecordingsResponse.recordings:type_name -> leat.tunnel.v1.Recording
-	17, // 11: leat.tunnel.v1.Recording.began_at:type_name -> google.protobuf.Timestamp
-	0,  // 12: leat.tunnel.v1.TunnelService.Connect:input_type -> leat.tunnel.v1.ConnectRequest
-	7,  // 13: leat.tunnel.v1.TunnelService.ListSessions:input_type -> leat.tunnel.v1.ListSessionsRequest
-	10, // 14: leat.tunnel.v1.TunnelService.ListRecordings:input_type -> leat.tunnel.v1.ListRecordingsRequest
-	13, // 15: leat.tunnel.v1.TunnelService.GetRecording:input_type -> leat.tunnel.v1.GetRecordingRequest
-	2,  // 16: leat.tunnel.v1.LinkService.Attach:input_type -> leat.tunnel.v1.AttachRequest
-	4,  // 17: leat.tunnel.v1.LinkService.Heartbeat:input_type -> leat.tunnel.v1.HeartbeatRequest
-	1,  // 18: leat.tunnel.v1.TunnelService.Connect:output_type -> leat.tunnel.v1.ConnectResponse
-	8,  // 19: leat.tunnel.v1.TunnelService.ListSessions:output_type -> leat.tunnel.v1.ListSessionsResponse
-	11, // 20: leat.tunnel.v1.TunnelService.ListRecordings:output_type -> leat.tunnel.v1.ListRecordingsResponse
-	14, // 21: leat.tunnel.v1.TunnelService.GetRecording:output_type -> leat.tunnel.v1.GetRecordingResponse
-	3,  // 22: leat.tunnel.v1.LinkService.Attach:output_type -> leat.tunnel.v1.AttachResponse
-	6,  // 23: leat.tunnel.v1.LinkService.Heartbeat:output_type -> leat.tunnel.v1.HeartbeatResponse
-	18, // [18:24] is the sub-list for method output_type
-	12, // [12:18] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	19, // 11: leat.tunnel.v1.Recording.began_at:type_name -> google.protobuf.Timestamp
+	19, // 12: leat.tunnel.v1.Recording.written_at:type_name -> google.protobuf.Timestamp
+	0,  // 13: leat.tunnel.v1.TunnelService.Connect:input_type -> leat.tunnel.v1.ConnectRequest
+	7,  // 14: leat.tunnel.v1.TunnelService.ListSessions:input_type -> leat.tunnel.v1.ListSessionsRequest
+	10, // 15: leat.tunnel.v1.TunnelService.ListRecordings:input_type -> leat.tunnel.v1.ListRecordingsRequest
+	13, // 16: leat.tunnel.v1.TunnelService.GetRecording:input_type -> leat.tunnel.v1.GetRecordingRequest
+	15, // 17: leat.tunnel.v1.TunnelService.GetRecordingRules:input_type -> leat.tunnel.v1.GetRecordingRulesRequest
+	2,  // 18: leat.tunnel.v1.LinkService.Attach:input_type -> leat.tunnel.v1.AttachRequest
+	4,  // 19: leat.tunnel.v1.LinkService.Heartbeat:input_type -> leat.tunnel.v1.HeartbeatRequest
+	1,  // 20: leat.tunnel.v1.TunnelService.Connect:output_type -> leat.tunnel.v1.ConnectResponse
+	8,  // 21: leat.tunnel.v1.TunnelService.ListSessions:output_type -> leat.tunnel.v1.ListSessionsResponse
+	11, // 22: leat.tunnel.v1.TunnelService.ListRecordings:output_type -> leat.tunnel.v1.ListRecordingsResponse
+	14, // 23: leat.tunnel.v1.TunnelService.GetRecording:output_type -> leat.tunnel.v1.GetRecordingResponse
+	16, // 24: leat.tunnel.v1.TunnelService.GetRecordingRules:output_type -> leat.tunnel.v1.GetRecordingRulesResponse
+	3,  // 25: leat.tunnel.v1.LinkService.Attach:output_type -> leat.tunnel.v1.AttachResponse
+	6,  // 26: leat.tunnel.v1.LinkService.Heartbeat:output_type -> leat.tunnel.v1.HeartbeatResponse
+	20, // [20:27] is the sub-list for method output_type
+	13, // [13:20] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_leat_tunnel_v1_tunnel_proto_init() }
@@ -1220,7 +1345,7 @@ func file_leat_tunnel_v1_tunnel_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leat_tunnel_v1_tunnel_proto_rawDesc), len(file_leat_tunnel_v1_tunnel_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   15,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -51,6 +51,9 @@ const (
 	// TunnelServiceGetRecordingProcedure is the fully-qualified name of the TunnelService's
 	// GetRecording RPC.
 	TunnelServiceGetRecordingProcedure = "/leat.tunnel.v1.TunnelService/GetRecording"
+	// TunnelServiceGetRecordingRulesProcedure is the fully-qualified name of the TunnelService's
+	// GetRecordingRules RPC.
+	TunnelServiceGetRecordingRulesProcedure = "/leat.tunnel.v1.TunnelService/GetRecordingRules"
 	// LinkServiceAttachProcedure is the fully-qualified name of the LinkService's Attach RPC.
 	LinkServiceAttachProcedure = "/leat.tunnel.v1.LinkService/Attach"
 	// LinkServiceHeartbeatProcedure is the fully-qualified name of the LinkService's Heartbeat RPC.
@@ -73,6 +76,9 @@ type TunnelServiceClient interface {
 	// GetRecording returns a recording (asciicast v2) from any replica, including an unfinished one.
 	// Needs an administrator's token.
 	GetRecording(context.Context, *v1.GetRecordingRequest) (*connect.ServerStreamForClient[v1.GetRecordingResponse], error)
+	// GetRecordingRules returns what the answering replica records of sessions in pods, so that a client
+	// tells people before a session begins. Everybody may call it.
+	GetRecordingRules(context.Context, *v1.GetRecordingRulesRequest) (*v1.GetRecordingRulesResponse, error)
 }
 
 // NewTunnelServiceClient constructs a client for the leat.tunnel.v1.TunnelService service. By
@@ -112,15 +118,23 @@ func NewTunnelServiceClient(httpClient connect.HTTPClient, baseURL string, opts 
 			connect.WithSchema(tunnelServiceMethods.ByName("GetRecording")),
 			connect.WithClientOptions(opts...),
 		),
+		getRecordingRules: connect.NewClient[v1.GetRecordingRulesRequest, v1.GetRecordingRulesResponse](
+			httpClient,
+			baseURL+TunnelServiceGetRecordingRulesProcedure,
+			connect.WithSchema(tunnelServiceMethods.ByName("GetRecordingRules")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
 // tunnelServiceClient implements TunnelServiceClient.
 type tunnelServiceClient struct {
-	connect        *connect.Client[v1.ConnectRequest, v1.ConnectResponse]
-	listSessions   *connect.Client[v1.ListSessionsRequest, v1.ListSessionsResponse]
-	listRecordings *connect.Client[v1.ListRecordingsRequest, v1.ListRecordingsResponse]
-	getRecording   *connect.Client[v1.GetRecordingRequest, v1.GetRecordingResponse]
+	connect           *connect.Client[v1.ConnectRequest, v1.ConnectResponse]
+	listSessions      *connect.Client[v1.ListSessionsRequest, v1.ListSessionsResponse]
+	listRecordings    *connect.Client[v1.ListRecordingsRequest, v1.ListRecordingsResponse]
+	getRecording      *connect.Client[v1.GetRecordingRequest, v1.GetRecordingResponse]
+	getRecordingRules *connect.Client[v1.GetRecordingRulesRequest, v1.GetRecordingRulesResponse]
 }
 
 // Connect calls leat.tunnel.v1.TunnelService.Connect.
@@ -151,6 +165,15 @@ func (c *tunnelServiceClient) GetRecording(ctx context.Context, req *v1.GetRecor
 	return c.getRecording.CallServerStream(ctx, connect.NewRequest(req))
 }
 
+// GetRecordingRules calls leat.tunnel.v1.TunnelService.GetRecordingRules.
+func (c *tunnelServiceClient) GetRecordingRules(ctx context.Context, req *v1.GetRecordingRulesRequest) (*v1.GetRecordingRulesResponse, error) {
+	response, err := c.getRecordingRules.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // TunnelServiceHandler is an implementation of the leat.tunnel.v1.TunnelService service.
 type TunnelServiceHandler interface {
 	// Connect carries the bytes of a reverse HTTP/2 connection: the agent sends the bytes that it
@@ -167,6 +190,9 @@ type TunnelServiceHandler interface {
 	// GetRecording returns a recording (asciicast v2) from any replica, including an unfinished one.
 	// Needs an administrator's token.
 	GetRecording(context.Context, *v1.GetRecordingRequest, *connect.ServerStream[v1.GetRecordingResponse]) error
+	// GetRecordingRules returns what the answering replica records of sessions in pods, so that a client
+	// tells people before a session begins. Everybody may call it.
+	GetRecordingRules(context.Context, *v1.GetRecordingRulesRequest) (*v1.GetRecordingRulesResponse, error)
 }
 
 // NewTunnelServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -202,6 +228,13 @@ func NewTunnelServiceHandler(svc TunnelServiceHandler, opts ...connect.HandlerOp
 		connect.WithSchema(tunnelServiceMethods.ByName("GetRecording")),
 		connect.WithHandlerOptions(opts...),
 	)
+	tunnelServiceGetRecordingRulesHandler := connect.NewUnaryHandlerSimple(
+		TunnelServiceGetRecordingRulesProcedure,
+		svc.GetRecordingRules,
+		connect.WithSchema(tunnelServiceMethods.ByName("GetRecordingRules")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/leat.tunnel.v1.TunnelService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case TunnelServiceConnectProcedure:
@@ -212,6 +245,8 @@ func NewTunnelServiceHandler(svc TunnelServiceHandler, opts ...connect.HandlerOp
 			tunnelServiceListRecordingsHandler.ServeHTTP(w, r)
 		case TunnelServiceGetRecordingProcedure:
 			tunnelServiceGetRecordingHandler.ServeHTTP(w, r)
+		case TunnelServiceGetRecordingRulesProcedure:
+			tunnelServiceGetRecordingRulesHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -235,6 +270,10 @@ func (UnimplementedTunnelServiceHandler) ListRecordings(context.Context, *v1.Lis
 
 func (UnimplementedTunnelServiceHandler) GetRecording(context.Context, *v1.GetRecordingRequest, *connect.ServerStream[v1.GetRecordingResponse]) error {
 	return connect.NewError(connect.CodeUnimplemented, errors.New("leat.tunnel.v1.TunnelService.GetRecording is not implemented"))
+}
+
+func (UnimplementedTunnelServiceHandler) GetRecordingRules(context.Context, *v1.GetRecordingRulesRequest) (*v1.GetRecordingRulesResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.tunnel.v1.TunnelService.GetRecordingRules is not implemented"))
 }
 
 // LinkServiceClient is a client for the leat.tunnel.v1.LinkService service.
