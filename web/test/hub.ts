@@ -24,6 +24,7 @@ import { RevisionOutcome } from "../src/gen/leat/fleet/v1/resources_pb";
 import { RolloutService } from "../src/gen/leat/fleet/v1/rollout_pb";
 import { SessionService } from "../src/gen/leat/fleet/v1/session_pb";
 import { RepositoryPhase } from "../src/gen/leat/gitcache/v1/repository_pb";
+import { TunnelService } from "../src/gen/leat/tunnel/v1/tunnel_pb";
 import { ServicePhase } from "../src/gen/leat/type/v1/state_pb";
 import { type Around, createHub, type Hub } from "../src/hub/hub.ts";
 
@@ -328,6 +329,7 @@ export interface Answers {
   /** The agents of all clusters, and their Kubernetes APIs: path and query, without /clusters/NAME. */
   agent: Partial<ServiceImpl<typeof AgentService>>;
   kube: (path: string, signal: AbortSignal, accept: string, init: RequestInit) => Response | Promise<Response>;
+  tunnel: Partial<ServiceImpl<typeof TunnelService>>;
 }
 
 const never = (signal: AbortSignal) =>
@@ -355,6 +357,7 @@ export function makeHub(change: Partial<Answers> = {}): { hub: Hub; answers: Ans
     around: {},
     agent: {},
     kube: () => new Response("404 page not found", { status: 404 }),
+    tunnel: {},
     ...change,
   };
   let changed = Promise.withResolvers<void>();
@@ -490,6 +493,7 @@ export function makeHub(change: Partial<Answers> = {}): { hub: Hub; answers: Ans
           service(GlobalServiceService, answers.globals);
           service(FleetSourceService, answers.sources);
           service(AgentService, answers.agent);
+          service(TunnelService, { getRecordingRules: () => ({}), ...answers.tunnel });
           service(SessionService, {
             createAccessToken: () => ({ ...token(), session: { id: "s1", person: "ada", groups: ["leat:admins"] } }),
             getSignInMethods: () => ({

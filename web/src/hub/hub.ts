@@ -26,6 +26,8 @@ export interface Hub {
   /** The same service, called by the person who is signed in. */
   signIns: Client<typeof SessionService>;
   clusters: Clusters;
+  /** Carries calls to the tunnel's own service. Pages that few people open make its client. */
+  tunnel: Transport;
   tokens: Tokens;
   builds: Builds;
   surroundings: Surroundings;
@@ -37,6 +39,8 @@ export interface Clusters {
   transport: (cluster: string) => Transport;
   /** Requests a path of a cluster's Kubernetes API. It throws only if there is no answer at all. */
   fetch: (cluster: string, path: string, init: ClusterRequest) => Promise<Response>;
+  /** Opens a WebSocket to such a path. Whether it is refused, and why, no browser lets a page know. */
+  connect: (cluster: string, path: string, protocols: readonly string[]) => Promise<Socket>;
 }
 
 /** ClusterRequest is how a path of a cluster is requested. Without a sending it is read. */
@@ -46,6 +50,9 @@ export interface ClusterRequest {
   sending?: { method: "POST" | "PATCH" | "DELETE"; type: string; body: string };
 }
 
+/** Socket is what pages need of a WebSocket. */
+export type Socket = Pick<WebSocket, "binaryType" | "protocol" | "bufferedAmount" | "send" | "close"> & EventTarget;
+
 export type Fetch = (url: string, init: RequestInit) => Promise<Response>;
 
 /** Around is what the browser has around a page. By default it has nothing that reaches other tabs or another build. */
@@ -54,12 +61,17 @@ export interface Around {
   tabs: Tabs;
   builds: Builds;
   request: Fetch;
+  socket: (url: string, protocols: string[]) => Socket;
 }
 
 /** Makes the transport of one kind of calls, below a path of the hub. Tests give one that answers in the page. */
 export type MakeTransport = (interceptors: Interceptor[], path?: string) => Transport;
 
 const clusterUrl = (cluster: string) => `/clusters/${encodeURIComponent(cluster)}`;
+
+/** Browsers send no header with a WebSocket, so the token is among its protocols, as in Kubernetes. */
+const bearerProtocol = (token: string) =>
+  `base64url.bearer.authorization.k8s.io.${btoa(token).replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "")}`;
 
 const bearing =
   (token: () => string | Promise<string>): Interceptor =>
@@ -80,6 +92,7 @@ export function createHub(
     tabs = noTabs,
     builds = noBuilds,
     request = (url, init) => fetch(url, init),
+    socket = (url, protocols) => new WebSocket(url, protocols),
   }: Partial<Around> = {},
 ): Hub {
   const sessions = createClient(SessionService, makeTransport([]));
@@ -117,7 +130,13 @@ export function createHub(
         if (response.status === 401 && response.headers.get("Leat-Error-Origin") === "hub") tokens.expire();
         return response;
       },
+      async connect(cluster, path, protocols) {
+        const url = new URL(clusterUrl(cluster) + path, location.origin);
+        url.protocol = url.protocol === "https:" ? "wss:" : "ws:";
+        return socket(url.href, [...protocols, bearerProtocol(await tokens.token("tunnel"))]);
+      },
     },
+    tunnel: makeTransport([expiring, bearing(() => tokens.token("tunnel"))]),
     tokens,
     builds,
     surroundings: { ...surroundings, onRenewal: tokens.onRenewal },

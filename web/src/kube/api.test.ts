@@ -15,6 +15,7 @@ function answering(answer: () => Response | Promise<Response>) {
     transport: () => {
       throw new Error("no agent is asked here");
     },
+    connect: () => Promise.reject(new Error("no program runs here")),
     async fetch(cluster, path) {
       asked.push(cluster + path);
       return answer();
