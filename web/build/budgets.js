@@ -18,12 +18,10 @@ export const bars = {
   firstJsBrotli: 215_000,
   firstCssGzip: 25_000,
   routeJsGzip: 60_000,
-  /** Of what has an editor of texts in it. */
-  editorJsGzip: 130_000,
 };
 
-/** What loads an editor. It is loaded when somebody opens it, and not with its page. */
-const editors = ["src/parts/editor.tsx"];
+/** Bars of what is a library, which is loaded when somebody opens it, and not with its page. */
+const heavy = /** @type {Record<string, number>} */ ({ "src/parts/editor.tsx": 130_000, "src/parts/xterm.ts": 90_000 });
 
 /** The page at which most visits begin. */
 export const frontPage = "src/pages/problems/page.tsx";
@@ -85,9 +83,8 @@ export function measure(manifest, read) {
       .filter((name) => figures[name] > bars[name])
       .map((name) => `${name} is ${figures[name]} bytes, more than ${bars[name]}`),
     ...figures.routes
-      .map((route) => ({ ...route, most: editors.includes(route.key) ? bars.editorJsGzip : bars.routeJsGzip }))
-      .filter((route) => route.gzip > route.most)
-      .map((route) => `${route.key} adds ${route.gzip} bytes, more than ${route.most}`),
+      .filter((route) => route.gzip > (heavy[route.key] ?? bars.routeJsGzip))
+      .map((route) => `${route.key} adds ${route.gzip} bytes, more than ${heavy[route.key] ?? bars.routeJsGzip}`),
   ];
   return { figures, broken };
 }

@@ -3,6 +3,7 @@
 
 import type { ReactNode } from "react";
 import { text } from "../text/en.ts";
+import button from "./button.module.css";
 import { Icon } from "./icon.tsx";
 import styles from "./link.module.css";
 
@@ -29,6 +30,41 @@ export function ExternalLink({ href, children }: { href: string; children?: Reac
       <span className={styles.text}>{children ?? url.host + (url.pathname === "/" ? "" : url.pathname)}</span>
       {children !== undefined && <span className={styles.host}>{url.host}</span>}
       <Icon name="external" />
+      <span className="unseen">{text.opensBeside}</span>
+    </a>
+  );
+}
+
+/**
+ * OwnWindow opens a page of the UI in a small window of its own, which stays when this page goes elsewhere. The address
+ * is one of ours. A browser that opens no such window opens a tab.
+ */
+export function OwnWindow({
+  href,
+  isQuiet = false,
+  children,
+}: {
+  href: string;
+  /** It is a link in a row, which the row's own keys reach. */
+  isQuiet?: boolean;
+  children: ReactNode;
+}) {
+  if (!href.startsWith("/ui/")) return null;
+  return (
+    <a
+      className={isQuiet ? undefined : button.button}
+      href={href}
+      target="_blank"
+      rel="noopener"
+      tabIndex={isQuiet ? -1 : undefined}
+      onClick={(event) => {
+        if (event.metaKey || event.ctrlKey || event.shiftKey) return;
+        event.preventDefault();
+        window.open(href, "_blank", "popup,noopener,width=960,height=640");
+      }}
+    >
+      {!isQuiet && <Icon name="external" />}
+      {children}
       <span className="unseen">{text.opensBeside}</span>
     </a>
   );
