@@ -428,6 +428,28 @@ const kubeObject = createRoute({
   path: "$cluster/resources/$group/$version/$plural/$namespace/$object",
   validateSearch: kubeObjectSearch,
   component: lazyRouteComponent(() => import("../pages/object/page.tsx"), "ObjectPage"),
+/** Search of a terminal: where it is, and its program. An address names a shell and no other program. */
+export interface TerminalSearch {
+  namespace?: string;
+  pod?: string;
+  container?: string;
+  command?: "sh" | "bash";
+}
+
+export function terminalSearch(raw: Record<string, unknown>): TerminalSearch {
+  const found = texts(raw, ["namespace", "pod", "container"]);
+  const named = Object.entries(found).filter(([, name]) => nameForm.test(name));
+  return {
+    ...Object.fromEntries(named),
+    ...((raw.command === "sh" || raw.command === "bash") && { command: raw.command }),
+  };
+}
+
+const terminal = createRoute({
+  getParentRoute: () => root,
+  path: "/terminal/$",
+  validateSearch: terminalSearch,
+  component: lazyRouteComponent(() => import("../pages/terminal/page.tsx"), "TerminalPage"),
 });
 
 export const signInPath = "/sign-in";
@@ -454,6 +476,7 @@ const tree = root.addChildren([
   fleetSourcesRoot.addChildren([fleetSources, fleetSource]),
   projectsRoot.addChildren([projects, project]),
   configurationRoot.addChildren([configuration, configSet, configBackend]),
+  terminal,
 ]);
 
 /** Returns the router of a page. Tests give a history in memory. */

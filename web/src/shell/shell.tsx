@@ -83,7 +83,8 @@ export function Shell() {
   const hub = useHub();
   const signIn = useSignIn();
   const navigate = useNavigate();
-  const isSignInPage = useMatchRoute()({ to: "/sign-in" }) !== false;
+  const matches = useMatchRoute();
+  const isSignInPage = matches({ to: "/sign-in" }) !== false;
   const href = useRouterState({ select: (state) => state.location.href });
   const [failed, setFailed] = useState(false);
 
@@ -112,6 +113,19 @@ export function Shell() {
     );
   }
   if (signIn.state !== "in") return <Skeleton label={text.signingIn} />;
+  // A terminal has a window for itself.
+  if (matches({ to: "/terminal/$" }) !== false) {
+    return (
+      <div className={styles.whole}>
+        <main id="content">
+          <Suspense fallback={<Skeleton />}>
+            <Outlet />
+          </Suspense>
+        </main>
+        <StatusMessages />
+      </div>
+    );
+  }
   return (
     <Frame person={signIn.person.name}>
       <Suspense fallback={<Skeleton />}>

@@ -2,16 +2,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import { Link, useNavigate } from "@tanstack/react-router";
-import { useCallback, useEffect, useMemo, useState } from "react";
+import { createContext, use, useCallback, useEffect, useMemo, useState } from "react";
 import { ObjectHealth } from "../../fleet/health.tsx";
 import { Card } from "../../fleet/page.tsx";
 import { ReachFailure, ReachNotice, wordsOf } from "../../fleet/reach.tsx";
 import { shellQuote } from "../../fleet/refs.ts";
+import { TerminalLink } from "../../fleet/terminal.tsx";
 import type { Service } from "../../gen/leat/fleet/v1/resources_pb";
 import { useHub } from "../../hub/hub.ts";
 import { useLive } from "../../hub/live.ts";
 import { inventorySource } from "../../kube/inventory.ts";
-import { type Place, placeOf } from "../../kube/names.ts";
+import { clusterRef, type Place, placeOf } from "../../kube/names.ts";
 import { familySource } from "../../kube/owned.ts";
 import { type Ref, workloadOf } from "../../kube/refs.ts";
 import { Age } from "../../parts/age.tsx";
@@ -24,6 +25,9 @@ import { text } from "../../text/en.ts";
 import { understand } from "../../text/understand.ts";
 import styles from "./objects.module.css";
 import { healthOf, isWell, type Known, type Node, opensByItself, outlineOf, rowsOf } from "./tree.ts";
+
+/** The cluster as people name it, for the links of rows. */
+const Cluster = createContext("");
 
 /** How many workloads are followed at once. Each costs the cluster two or three reads every ten seconds. */
 const mostFollowed = 12;
@@ -61,7 +65,9 @@ export function Objects({ name, service }: { name: string; service: Service }) {
         </Empty>
       ) : (
         <Stale value={isOld}>
-          <Tree key={name} place={place} objects={value.objects} command={command} />
+          <Cluster value={clusterRef(service)}>
+            <Tree key={name} place={place} objects={value.objects} command={command} />
+          </Cluster>
           {value.hasMore && (
             <Notice tone="idle" icon="info" title={understand.tree.moreObjects(value.objects.length)} />
           )}
@@ -199,6 +205,7 @@ function Details({ node }: { node: Node }) {
             {understand.logs.tab}
           </Link>
           {" · "}
+          <TerminalLink cluster={use(Cluster)} namespace={node.owned.namespace} pod={node.owned.name} isQuiet />
         </>
       )}
       <span>{parts.filter(Boolean).join(" · ")}</span>
