@@ -452,6 +452,27 @@ const terminal = createRoute({
   component: lazyRouteComponent(() => import("../pages/terminal/page.tsx"), "TerminalPage"),
 });
 
+/** Search of the recordings of terminals. */
+export interface RecordingsSearch {
+  by?: string;
+  cluster?: string;
+  since?: string;
+}
+
+export const recordingsSearch = (raw: Record<string, unknown>): RecordingsSearch => {
+  const { by, cluster, since } = auditSearch(raw);
+  return { ...(by && { by }), ...(cluster && { cluster }), ...(since && { since }) };
+};
+
+const recordingsRoot = createRoute({ getParentRoute: () => root, path: "/recordings" });
+
+const recordings = createRoute({
+  getParentRoute: () => recordingsRoot,
+  path: "/",
+  validateSearch: recordingsSearch,
+  component: lazyRouteComponent(() => import("../pages/recordings/page.tsx"), "RecordingsPage"),
+});
+
 export const signInPath = "/sign-in";
 
 const signIn = createRoute({
@@ -477,6 +498,7 @@ const tree = root.addChildren([
   projectsRoot.addChildren([projects, project]),
   configurationRoot.addChildren([configuration, configSet, configBackend]),
   terminal,
+  recordingsRoot.addChildren([recordings]),
 ]);
 
 /** Returns the router of a page. Tests give a history in memory. */

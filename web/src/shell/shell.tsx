@@ -44,7 +44,8 @@ type Place =
   | "/projects"
   | "/configuration"
   | "/access"
-  | "/audit";
+  | "/audit"
+  | "/recordings";
 
 const places: { to: Place; label: string; icon: IconName }[] = [
   { to: "/", label: text.problems, icon: "alert" },
@@ -58,6 +59,7 @@ const places: { to: Place; label: string; icon: IconName }[] = [
   { to: "/configuration", label: text.configuration, icon: "sliders" },
   { to: "/access", label: text.access, icon: "key" },
   { to: "/audit", label: text.audit, icon: "clock" },
+  { to: "/recordings", label: text.recordings, icon: "system" },
 ];
 
 /** So many places fit below a narrow screen; a menu beside them has the others. */

@@ -191,6 +191,7 @@ export const text = {
   access: "Access",
   audit: "Audit",
   me: "Your account",
+  recordings: "Recordings",
   find: "Find",
   theme: "Theme",
   themes: { system: "As the system", light: "Light", dark: "Dark" },

@@ -68,3 +68,57 @@ export const terminal = {
   refusedBody:
     "Neither the hub nor the cluster said why. A proxy on the way may not let WebSockets pass; the command line does not need them.",
 };
+
+export const recordings = {
+  noneYet: "No recording",
+  noneBody:
+    "The hub records terminals where its operator has set a folder for that (tunnel-record-dir). Recordings appear here as sessions begin.",
+  noMatch: "No recording matches",
+  question: "Which recordings",
+  by: "Person",
+  cluster: "Cluster",
+  since: "Since",
+  list: "Recordings",
+  columns: ["Began", "Person", "Where", "Command", "Length", "Size", ""],
+  attached: "attached",
+  play: "Play",
+  playOf: (person: string, pod: string) => `Play the session of ${person} in ${pod}`,
+  older: "Show older ones",
+  end: "No older recordings match.",
+  unanswered: (replicas: string) => `Recordings are missing, because a replica of the hub did not answer: ${replicas}`,
+  anyReplica: "it could not be found out which",
+
+  title: (pod: string) => (pod === "" ? "Recording" : `Session in ${pod}`),
+  screen: "What was on the terminal",
+  player: "Player",
+  start: "Play",
+  pause: "Pause",
+  again: "Play again",
+  position: "Position",
+  timeOf: (at: string, length: string) => `${at} of ${length}`,
+  speed: "Speed",
+  times: (n: number) => `${n} ×`,
+  skipIdle: "Skip idle times",
+  loading: (size: string) => `${size} have arrived; more is on its way.`,
+  empty: "Nothing was written to this terminal.",
+  faults: {
+    foreign: "This is no recording of a terminal",
+    foreignBody: "Its first line is not the one of an asciicast of version 2.",
+    damaged: (line: number) => `The recording is damaged in line ${line}. What precedes it is shown.`,
+    torn: "The recording breaks off within its last line: the session still runs, or its disk was full.",
+    long: "The recording is longer than a page holds, so the rest is left out. The command line saves all of it.",
+    cut: "The rest of the recording did not arrive",
+  },
+  find: "Find in the output",
+  findPlaceholder: "Text on the terminal",
+  matches: (n: number, most: number) =>
+    n === 0 ? "Nothing found" : n >= most ? `The first ${count(n, "place", "places")}` : count(n, "place", "places"),
+};
+
+/** Returns a length of time as players show it: 1:05, or 2:03:04. */
+export function clock(seconds: number): string {
+  const whole = Math.floor(seconds);
+  const two = (n: number) => String(n).padStart(2, "0");
+  const [hours, minutes] = [Math.floor(whole / 3600), Math.floor(whole / 60) % 60];
+  return hours > 0 ? `${hours}:${two(minutes)}:${two(whole % 60)}` : `${minutes}:${two(whole % 60)}`;
+}
