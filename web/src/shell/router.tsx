@@ -464,6 +464,28 @@ export const recordingsSearch = (raw: Record<string, unknown>): RecordingsSearch
   return { ...(by && { by }), ...(cluster && { cluster }), ...(since && { since }) };
 };
 
+/** Search of a recording: where it stands, and how it is played. */
+export interface RecordingSearch {
+  /** Seconds of the session. */
+  at?: number;
+  find?: string;
+  speed?: 2 | 4 | 8;
+  /** Idle times are played as long as they were. */
+  idle?: true;
+}
+
+export function recordingSearch(raw: Record<string, unknown>): RecordingSearch {
+  const at = Number(raw.at);
+  const find = asText(raw.find, 300);
+  const speed = ([2, 4, 8] as const).find((each) => each === raw.speed);
+  return {
+    ...(at > 0 && at <= 7 * 86400 && { at }),
+    ...(find && { find }),
+    ...(speed && { speed }),
+    ...(raw.idle === true && { idle: true }),
+  };
+}
+
 const recordingsRoot = createRoute({ getParentRoute: () => root, path: "/recordings" });
 
 const recordings = createRoute({
@@ -471,6 +493,13 @@ const recordings = createRoute({
   path: "/",
   validateSearch: recordingsSearch,
   component: lazyRouteComponent(() => import("../pages/recordings/page.tsx"), "RecordingsPage"),
+});
+
+const recording = createRoute({
+  getParentRoute: () => recordingsRoot,
+  path: "$",
+  validateSearch: recordingSearch,
+  component: lazyRouteComponent(() => import("../pages/recording/page.tsx"), "RecordingPage"),
 });
 
 export const signInPath = "/sign-in";
@@ -498,7 +527,7 @@ const tree = root.addChildren([
   projectsRoot.addChildren([projects, project]),
   configurationRoot.addChildren([configuration, configSet, configBackend]),
   terminal,
-  recordingsRoot.addChildren([recordings]),
+  recordingsRoot.addChildren([recordings, recording]),
 ]);
 
 /** Returns the router of a page. Tests give a history in memory. */

@@ -3,7 +3,7 @@
 
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { createClient } from "@connectrpc/connect";
-import { getRouteApi, useNavigate } from "@tanstack/react-router";
+import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { ActionFailure } from "../../fleet/action.tsx";
 import { ms } from "../../fleet/columns.tsx";
@@ -164,12 +164,13 @@ function rowOf({
   writtenAt,
   size: bytes,
 }: Recording) {
+  const person = subject.replace(/^user:/, "");
   const length = Math.max(0, (ms(writtenAt) ?? 0) - (ms(beganAt) ?? 0)) / 1000;
   return {
     key: id,
     cells: [
       <Age key="began" at={ms(beganAt)} />,
-      subject.replace(/^user:/, ""),
+      person,
       <span key="where" className={styles.where}>
         {cluster} · {namespace}/{pod}
         {container && ` · ${container}`}
@@ -184,6 +185,9 @@ function rowOf({
       // A hub of an earlier version does not say when it ended.
       writtenAt ? clock(length) : "",
       size(Number(bytes)),
+      <Link key="play" to="/recordings/$" params={{ _splat: id }} aria-label={recordings.playOf(person, pod)}>
+        {recordings.play}
+      </Link>,
     ],
   };
 }
