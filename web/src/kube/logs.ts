@@ -63,9 +63,14 @@ const atOnce = 4;
 const pause = 2000;
 const refresh = 30_000;
 
-interface RawPod {
+interface RawContainer {
+  name?: string;
+  resources?: Partial<Record<"requests" | "limits", Record<string, string>>>;
+}
+
+export interface RawPod {
   metadata?: { name?: string; namespace?: string; ownerReferences?: { uid?: string; kind?: string; name?: string }[] };
-  spec?: { containers?: { name?: string }[]; initContainers?: { name?: string }[] };
+  spec?: { containers?: RawContainer[]; initContainers?: RawContainer[] };
 }
 
 interface RawWorkload {
@@ -109,8 +114,13 @@ async function podsOf({ clusters }: Hub, cluster: string, ref: Ref, signal: Abor
   );
 }
 
-/** Returns all containers of a service. */
-async function findSources(hub: Hub, place: Place, signal: AbortSignal): Promise<LogSource[]> {
+/** Returns what the caller needs of all pods of a service. */
+export async function ofAllPods<T>(
+  hub: Hub,
+  place: Place,
+  read: (pod: RawPod, owner: Ref) => T[],
+  signal: AbortSignal,
+): Promise<T[]> {
   const { objects } = await loadInventory(hub, place, signal);
   const refs = objects
     .map((object) => refOf(object.ref))
@@ -118,7 +128,7 @@ async function findSources(hub: Hub, place: Place, signal: AbortSignal): Promise
     .slice(0, mostWorkloads);
   const answers = await eachOf(refs, (ref) =>
     podsOf(hub, place.cluster, ref, signal).then(
-      (pods): { found: LogSource[]; failure?: unknown } => ({ found: pods.flatMap((pod) => containersOf(pod, ref)) }),
+      (pods): { found: T[]; failure?: unknown } => ({ found: pods.flatMap((pod) => read(pod, ref)) }),
       (failure: unknown) => ({ found: [], failure }),
     ),
   );
@@ -244,7 +254,7 @@ export function logsSource(hub: Hub, place: Place, choice: Choice): Source<Logs>
   async function round(signal: AbortSignal): Promise<Logs> {
     const now = hub.surroundings.now();
     if (now - foundAt >= refresh) {
-      known = await findSources(hub, place, signal);
+      known = await ofAllPods(hub, place, containersOf, signal);
       foundAt = now;
     }
     const wanted = known.filter(
