@@ -48,7 +48,7 @@ export function listSearch(raw: Record<string, unknown>): ListSearch {
   };
 }
 
-const serviceTabs = ["objects", "logs", "events", "diff", "config", "revisions"] as const;
+const serviceTabs = ["objects", "logs", "events", "diff", "config", "metrics", "revisions"] as const;
 
 export type ServiceTab = (typeof serviceTabs)[number];
 
@@ -179,10 +179,20 @@ const service = createRoute({
   component: lazyRouteComponent(() => import("../pages/service/page.tsx"), "ServicePage"),
 });
 
+/** Search of a cluster's page: its list of services, and whether it shows what its nodes use. */
+export interface ClusterSearch extends ListSearch {
+  nodes?: boolean;
+}
+
+export const clusterSearch = (raw: Record<string, unknown>): ClusterSearch => ({
+  ...listSearch(raw),
+  ...(raw.nodes === true && { nodes: true }),
+});
+
 const cluster = createRoute({
   getParentRoute: () => clustersRoot,
   path: "$",
-  validateSearch: listSearch,
+  validateSearch: clusterSearch,
   component: lazyRouteComponent(() => import("../pages/cluster/page.tsx"), "ClusterPage"),
 });
 
@@ -428,6 +438,8 @@ const kubeObject = createRoute({
   path: "$cluster/resources/$group/$version/$plural/$namespace/$object",
   validateSearch: kubeObjectSearch,
   component: lazyRouteComponent(() => import("../pages/object/page.tsx"), "ObjectPage"),
+});
+
 /** Search of a terminal: where it is, and its program. An address names a shell and no other program. */
 export interface TerminalSearch {
   namespace?: string;

@@ -1,7 +1,11 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
+
 import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
+
+import { lazy, Suspense } from "react";
+
 import { isOldRow, ms, servicesOfClusterColumns } from "../../fleet/columns.tsx";
 import { ObjectHead } from "../../fleet/head.tsx";
 import { FleetList } from "../../fleet/list.tsx";
@@ -12,11 +16,20 @@ import { useLive } from "../../hub/live.ts";
 import { objectSource } from "../../hub/object.ts";
 import { Age } from "../../parts/age.tsx";
 import { Badge } from "../../parts/badge.tsx";
+import { Button } from "../../parts/button.tsx";
 import { Command } from "../../parts/command.tsx";
 import { Empty, ErrorState, Skeleton } from "../../parts/states.tsx";
 import { useTitle } from "../../shell/shell.tsx";
 import { text } from "../../text/en.ts";
+
+
+import { metrics } from "../../text/metrics.ts";
+
 import { reach } from "../../text/reach.ts";
+
+
+// What asks the cluster is loaded by those who look at it.
+const Nodes = lazy(() => import("./nodes.tsx").then((module) => ({ default: module.Nodes })));
 
 const route = getRouteApi("/clusters/$");
 
@@ -95,13 +108,41 @@ export function ClusterPage() {
           />
         </Card>
       )}
+      {phase !== "NOT_JOINED" && (
+        <div>
+          <Button
+            icon="half"
+            aria-expanded={search.nodes === true}
+            onClick={() =>
+              void navigate({
+                to: "/clusters/$",
+                params: { _splat: ref },
+                search: ({ nodes, ...others }) => ({ ...others, ...(!nodes && { nodes: true }) }),
+              })
+            }
+          >
+            {search.nodes ? metrics.hideNodes : metrics.showNodes}
+          </Button>
+        </div>
+      )}
+      {search.nodes && (
+        <Suspense fallback={<Skeleton lines={6} />}>
+          <Nodes cluster={ref} />
+        </Suspense>
+      )}
       <ListSection title={text.services}>
         <FleetList
           kind="Service"
           noun="services"
           cluster={ref}
           search={search}
-          onSearch={(next) => void navigate({ to: "/clusters/$", params: { _splat: ref }, search: next })}
+          onSearch={(next) =>
+            void navigate({
+              to: "/clusters/$",
+              params: { _splat: ref },
+              search: { ...next, ...(search.nodes && { nodes: true }) },
+            })
+          }
           columns={servicesOfClusterColumns}
           isOld={isOldRow}
           empty={

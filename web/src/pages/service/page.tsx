@@ -27,6 +27,7 @@ import { Empty, ErrorState, Notice, Skeleton } from "../../parts/states.tsx";
 import type { ServiceTab } from "../../shell/router.tsx";
 import { useTitle } from "../../shell/shell.tsx";
 import { text } from "../../text/en.ts";
+import { metrics } from "../../text/metrics.ts";
 import { understand } from "../../text/understand.ts";
 import { rollbackStep, ServiceActions, useServiceRights } from "./actions.tsx";
 
@@ -43,6 +44,7 @@ const Logs = lazy(() => import("./logs.tsx").then((module) => ({ default: module
 const Events = lazy(() => import("./events.tsx").then((module) => ({ default: module.Events })));
 const Config = lazy(() => import("./config.tsx").then((module) => ({ default: module.Config })));
 const Diff = lazy(() => import("./diff.tsx").then((module) => ({ default: module.Diff })));
+const PodMetrics = lazy(() => import("./metrics.tsx").then((module) => ({ default: module.PodMetrics })));
 
 /** ServicePage is one service: how it is and why, what it runs, and what it ran before. */
 export function ServicePage() {
@@ -181,6 +183,15 @@ function Shown({ name: ref, service, link }: { name: string; service: Service; l
             content: (
               <Suspense fallback={<Skeleton lines={8} />}>
                 <Config name={ref} />
+              </Suspense>
+            ),
+          },
+          {
+            id: "metrics",
+            label: metrics.tab,
+            content: (
+              <Suspense fallback={<Skeleton lines={8} />}>
+                <PodMetrics name={ref} service={service} />
               </Suspense>
             ),
           },

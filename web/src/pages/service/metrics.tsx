@@ -1,0 +1,25 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+import { shellQuote } from "../../fleet/refs.ts";
+import { Figures } from "../../fleet/usage.tsx";
+import type { Service } from "../../gen/leat/fleet/v1/resources_pb";
+import { useHub } from "../../hub/hub.ts";
+import { useLive } from "../../hub/live.ts";
+import { podMetrics } from "../../kube/metrics.ts";
+import { clusterRef, placeOf } from "../../kube/names.ts";
+
+/** PodMetrics is the CPU and memory of a service's pods. */
+export function PodMetrics({ name, service }: { name: string; service: Service }) {
+  const hub = useHub();
+  const place = placeOf(service);
+  const live = useLive(`metrics ${name}`, () => podMetrics(hub, place), hub.surroundings, true);
+  return (
+    <Figures
+      noun="pod"
+      cluster={clusterRef(service)}
+      command={`kubectl top pods -n ${shellQuote(place.namespace)}`}
+      live={live}
+    />
+  );
+}
