@@ -83,9 +83,9 @@ export function execHub(change: Partial<FakeCluster> = {}, isAllowed = true) {
   });
   const answers: Partial<Answers> = {
     fleet: { reviewAccess: () => ({ allowed: true }) },
-    kube(path, signal, accept, body) {
+    kube(path, signal, accept, init) {
       if (!path.endsWith("/selfsubjectaccessreviews")) return kube(path, signal, accept);
-      reviews.push(JSON.parse(body ?? "{}"));
+      reviews.push(JSON.parse(String(init.body)));
       const status = isAllowed ? { allowed: true } : { allowed: false, reason: "no RBAC policy matched" };
       return new Response(JSON.stringify({ kind: "SelfSubjectAccessReview", status }), { status: 201 });
     },

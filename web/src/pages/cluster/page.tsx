@@ -1,7 +1,6 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-
 import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
 
 import { lazy, Suspense } from "react";
@@ -22,11 +21,9 @@ import { Empty, ErrorState, Skeleton } from "../../parts/states.tsx";
 import { useTitle } from "../../shell/shell.tsx";
 import { text } from "../../text/en.ts";
 
-
 import { metrics } from "../../text/metrics.ts";
 
 import { reach } from "../../text/reach.ts";
-
 
 // What asks the cluster is loaded by those who look at it.
 const Nodes = lazy(() => import("./nodes.tsx").then((module) => ({ default: module.Nodes })));

@@ -23,6 +23,7 @@ import { Empty, ErrorState, Notice, Skeleton } from "../../parts/states.tsx";
 import type { RecordingsSearch } from "../../shell/router.tsx";
 import { useTitle } from "../../shell/shell.tsx";
 import { size, text } from "../../text/en.ts";
+import { people } from "../../text/people.ts";
 import { clock, recordings } from "../../text/terminal.ts";
 import styles from "./page.module.css";
 
@@ -41,7 +42,7 @@ const mostRecordings = 2000;
 const fields: readonly Field<keyof RecordingsSearch>[] = [
   { name: "by", label: recordings.by },
   { name: "cluster", label: recordings.cluster },
-  { name: "since", label: recordings.since, choices: text.audit.spans },
+  { name: "since", label: recordings.since, choices: people.audit.spans },
 ];
 
 function load(hub: Hub, { by, cluster, since }: RecordingsSearch, token: string, signal?: AbortSignal) {
@@ -139,7 +140,7 @@ export function RecordingsPage() {
           <div className={styles.more}>
             <ActionFailure failure={olderFailure} />
             {tail.next === "" || all.length >= mostRecordings ? (
-              <p>{tail.next === "" ? recordings.end : text.audit.tooMany(mostRecordings)}</p>
+              <p>{tail.next === "" ? recordings.end : people.audit.tooMany(mostRecordings)}</p>
             ) : (
               <Button busy={loading} onClick={() => void loadOlder()}>
                 {recordings.older}
