@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-import { type Timestamp, timestampMs } from "@bufbuild/protobuf/wkt";
 import { Link } from "@tanstack/react-router";
 import { Reason } from "../gen/leat/errors/v1/reason_pb";
 import type { FleetRow } from "../gen/leat/fleet/v1/query_pb";
+import { ms } from "../hub/time.ts";
 import { Age } from "../parts/age.tsx";
 import type { Column } from "../parts/grid.tsx";
 import { ExternalLink } from "../parts/link.tsx";
@@ -14,7 +14,7 @@ import styles from "./columns.module.css";
 import { CommitLink } from "./commit.tsx";
 import { repositoryAt, splitService, versionAt } from "./refs.ts";
 
-export const ms = (at: Timestamp | undefined): number | undefined => (at ? timestampMs(at) : undefined);
+export { ms };
 
 /** Returns a reason as documents write it, or "" if there is none. */
 export const reasonName = (reason: Reason): string => (reason === Reason.UNSPECIFIED ? "" : (Reason[reason] ?? ""));
@@ -25,11 +25,13 @@ export const isOldRow = (row: FleetRow): boolean => row.reason === Reason.AGENT_
 /** Why is a reason with its message: the name for those who know it, and the sentence for everybody. */
 export function Why({ row }: { row: FleetRow }) {
   const reason = reasonName(row.reason);
-  if (reason === "" && row.message === "") return null;
+  // A cell has room for a sentence. Its object has the rest.
+  const message = row.message.slice(0, 500);
+  if (reason === "" && message === "") return null;
   return (
-    <span className={styles.why} title={row.message}>
+    <span className={styles.why} title={message}>
       {reason !== "" && <code>{reason}</code>}
-      {row.message}
+      {message}
     </span>
   );
 }

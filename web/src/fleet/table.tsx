@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import type { ReactNode } from "react";
+import { text } from "../text/en.ts";
 import styles from "./table.module.css";
 
 export interface TableRow {
@@ -10,6 +11,9 @@ export interface TableRow {
   /** Below the row, across all columns. */
   note?: ReactNode;
 }
+
+/** How many rows a table has. All of them are in the page, so a cluster that reports more must not make it slow. */
+const mostRows = 300;
 
 /** Table is for a few rows of one object. A list of the fleet is a Grid. On a narrow screen each cell names its column. */
 export function Table({ columns, rows }: { columns: readonly string[]; rows: readonly TableRow[] }) {
@@ -24,7 +28,7 @@ export function Table({ columns, rows }: { columns: readonly string[]; rows: rea
           ))}
         </tr>
       </thead>
-      {rows.map((row) => (
+      {rows.slice(0, mostRows).map((row) => (
         <tbody key={row.key}>
           <tr>
             {row.cells.map((cell, index) => (
@@ -40,6 +44,13 @@ export function Table({ columns, rows }: { columns: readonly string[]; rows: rea
           )}
         </tbody>
       ))}
+      {rows.length > mostRows && (
+        <tbody>
+          <tr>
+            <td colSpan={columns.length}>{text.moreRows(rows.length - mostRows)}</td>
+          </tr>
+        </tbody>
+      )}
     </table>
   );
 }

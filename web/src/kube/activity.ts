@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { ServicePhase } from "../gen/leat/type/v1/state_pb";
 import type { Hub } from "../hub/hub.ts";
 import { polled, type Source } from "../hub/live.ts";
+import { ms } from "../hub/time.ts";
 import { aboutAny, type KubeEvent, loadEvents } from "./events.ts";
 import { agentOf, loadInventory } from "./inventory.ts";
 import type { Place } from "./names.ts";
@@ -47,7 +47,7 @@ export function agentEventSource(hub: Hub, place: Place): Source<readonly AgentE
           count += 1;
           const event: AgentEvent = {
             key: `agent ${count}`,
-            at: time ? timestampMs(time) : hub.surroundings.now(),
+            at: ms(time) ?? hub.surroundings.now(),
             phase: ServicePhase[phase] ?? "",
             ...refOf(object),
             message: message.slice(0, 4000),

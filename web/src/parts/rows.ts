@@ -15,11 +15,15 @@ const subscribeToWidth = (listener: () => void) => {
 /** Reports whether the screen is narrow, for what CSS alone cannot decide. */
 export const useNarrow = () => useSyncExternalStore(subscribeToWidth, () => matchMedia(narrowQuery).matches);
 
+/** A browser draws nothing that is higher, by far: a list of two billion rows would be none. */
+const mostRows = 500_000;
+
 /**
  * Shows rows of one height, of which only those in sight are in the page. One row is in the tab order. It stays in the
  * page when it scrolls out of sight, so the focus is never lost. Each row has its number in data-index.
  */
-export function useRows({ count, height, start = 0 }: { count: number; height: number; start?: number }) {
+export function useRows({ count: all, height, start = 0 }: { count: number; height: number; start?: number }) {
+  const count = Math.max(0, Math.min(all, mostRows));
   const scroller = useRef<HTMLDivElement>(null);
   const [active, setActive] = useState(start);
   const current = Math.min(active, Math.max(0, count - 1));

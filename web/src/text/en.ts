@@ -154,6 +154,7 @@ export const text = {
 
   // Parts.
   loading: "Loading",
+  moreRows: (n: number) => `and ${number(n)} more`,
   tryAgain: "Try again",
   close: "Close",
   dismiss: "Dismiss",

@@ -178,7 +178,7 @@ function Holders({ search }: { search: Search }) {
         <Skeleton />
       ) : (
         <>
-          {value.gaps.map((gap) => (
+          {value.gaps.slice(0, mostGaps).map((gap) => (
             <div key={gap} className={styles.answer}>
               <Notice tone="warn" icon="info" title={gap} />
             </div>
@@ -209,7 +209,8 @@ function Holders({ search }: { search: Search }) {
   );
 }
 
-const mostHolders = 500;
+const mostHolders = 300;
+const mostGaps = 20;
 
 function commandOf({ cluster, verb, resource, namespace, user }: Search): string {
   return [

@@ -81,7 +81,9 @@ const columnsOf = (isDryRun: boolean, isNarrow: boolean): readonly Column<FleetS
     width: "minmax(10rem, 2.4fr)",
     place: "note",
     // A narrow screen has no column for the document.
-    cell: ({ message, position }) => <span title={message}>{message || (isNarrow && position)}</span>,
+    cell: ({ message, position }) => (
+      <span title={message.slice(0, 2000)}>{message.slice(0, 500) || (isNarrow && position)}</span>
+    ),
   },
 ];
 

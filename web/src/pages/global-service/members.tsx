@@ -85,8 +85,8 @@ const columns: readonly Column<GlobalServiceMember>[] = [
       const problem = problemOf(member);
       return (
         problem && (
-          <span title={problem.message}>
-            <code>{reasonName(problem.reason)}</code> {problem.message}
+          <span title={problem.message.slice(0, 2000)}>
+            <code>{reasonName(problem.reason)}</code> {problem.message.slice(0, 500)}
           </span>
         )
       );

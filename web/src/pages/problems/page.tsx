@@ -17,6 +17,7 @@ import { Command } from "../../parts/command.tsx";
 import { Counters } from "../../parts/counters.tsx";
 import type { IconName } from "../../parts/icon.tsx";
 import { Icon } from "../../parts/icon.tsx";
+import { LogLine } from "../../parts/line.tsx";
 import { State, type Tone } from "../../parts/phase.tsx";
 import { Empty, ErrorState, Notice, Skeleton } from "../../parts/states.tsx";
 import { useTitle } from "../../shell/shell.tsx";
@@ -94,19 +95,22 @@ function Counts({
 
 const totalOf = (counts: readonly { count: number }[]) => counts.reduce((sum, { count }) => sum + count, 0);
 
+const mostProblems = 100;
+
 function Problems({ status }: { status: GetFleetStatusResponse }) {
+  const omitted = status.omitted + Math.max(0, status.problems.length - mostProblems);
   if (status.problems.length > 0) {
     return (
       <div className={styles.problems}>
         <ol>
-          {status.problems.map((problem) => (
+          {status.problems.slice(0, mostProblems).map((problem) => (
             <Problem
               key={`${problem.kind} ${problem.reason} ${problem.examples[0]} ${problem.commit}`}
               problem={problem}
             />
           ))}
         </ol>
-        {status.omitted > 0 && <p className={styles.omitted}>{text.problemsOmitted(status.omitted)}</p>}
+        {omitted > 0 && <p className={styles.omitted}>{text.problemsOmitted(omitted)}</p>}
       </div>
     );
   }
@@ -159,7 +163,9 @@ function Problem({ problem }: { problem: ProblemGroup }) {
           </span>
         )}
       </div>
-      <h2 className={styles.message}>{problem.message}</h2>
+      <h2 className={styles.message}>
+        <LogLine most={1000}>{problem.message}</LogLine>
+      </h2>
       {(reason !== "" || problem.repository !== "") && (
         <p className={styles.cause}>
           {reason !== "" && <code>{reason}</code>}

@@ -63,6 +63,7 @@ export function RepositoryPage() {
 
 /** How many refs are shown that are held back. The hub names up to a thousand. */
 const mostHeld = 50;
+const mostNotices = 20;
 
 function Shown({
   name,
@@ -110,7 +111,7 @@ function Shown({
         }
         command={`leat get repository ${quoted} -o yaml`}
       />
-      {status?.notices.map((notice) => (
+      {status?.notices.slice(0, mostNotices).map((notice) => (
         <Notice key={notice} tone="warn" icon="info" title={notice} />
       ))}
       <Card title={text.mirror}>

@@ -29,6 +29,9 @@ import styles from "./page.module.css";
 
 const words = delivery.rollout;
 
+/** How many of a kind are in the page. No rollout that people make has as many. */
+const mostShown = 100;
+
 const secondsOf = (span: Duration | undefined): number => (span ? Number(span.seconds) + span.nanos / 1e9 : 0);
 
 /** Waves are the steps of a rollout in their order: how far each is, and what the step after it waits for. */
@@ -47,7 +50,7 @@ export function Waves({
   return (
     <Card title={words.waves}>
       <ol className={styles.waves}>
-        {shown.map((wave) => (
+        {shown.slice(0, mostShown).map((wave) => (
           <li
             key={wave.name}
             className={styles.wave}
@@ -240,7 +243,7 @@ export function Change({
   return (
     <Card title={words.change}>
       <dl className={styles.contents}>
-        {rollout.contents.map((content) => {
+        {rollout.contents.slice(0, mostShown).map((content) => {
           const from = contentBefore(content);
           return (
             <div key={`${content.repository} ${content.commit}`}>
@@ -261,13 +264,13 @@ export function Change({
         {rollout.changes.length > 0 && (
           <div>
             <dt>{words.changes}</dt>
-            <dd>{rollout.changes.join(", ")}</dd>
+            <dd>{rollout.changes.slice(0, mostShown).join(", ")}</dd>
           </div>
         )}
         {rollout.authors.length > 0 && (
           <div>
             <dt>{words.editedBy}</dt>
-            <dd>{text.list(rollout.authors)}</dd>
+            <dd>{text.list(rollout.authors.slice(0, mostShown))}</dd>
           </div>
         )}
       </dl>
@@ -301,7 +304,7 @@ export function History({ name, rollouts, shown }: { name: string; rollouts: rea
   return (
     <Card title={words.history}>
       <ol className={styles.history}>
-        {rollouts.map((rollout, index) => (
+        {rollouts.slice(0, mostShown).map((rollout, index) => (
           <li key={String(rollout.number)}>
             <Link
               to="/rollouts/$"

@@ -186,8 +186,8 @@ function Details({ node }: { node: Node }) {
   if (node.is === "object") {
     if (node.reason === "" && node.message === "") return null;
     return (
-      <span title={node.message}>
-        {node.reason !== "" && <code>{node.reason}</code>} {node.message}
+      <span title={node.message.slice(0, 2000)}>
+        {node.reason !== "" && <code>{node.reason}</code>} {node.message.slice(0, 500)}
       </span>
     );
   }

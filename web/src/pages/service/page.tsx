@@ -21,6 +21,7 @@ import { Age } from "../../parts/age.tsx";
 import { Badge } from "../../parts/badge.tsx";
 import { Button } from "../../parts/button.tsx";
 import { Command } from "../../parts/command.tsx";
+import { LogLine } from "../../parts/line.tsx";
 import { Tabs } from "../../parts/overlay.tsx";
 import type { Tone } from "../../parts/phase.tsx";
 import { Empty, ErrorState, Notice, Skeleton } from "../../parts/states.tsx";
@@ -264,7 +265,7 @@ function Overview({ service }: { service: Service }) {
                 <Notice
                   tone={snapshot ? "degraded" : "bad"}
                   icon="alert"
-                  title={`${reasonName(state.problem.reason)}: ${state.problem.message}`}
+                  title={`${reasonName(state.problem.reason)}: ${state.problem.message.slice(0, 1000)}`}
                 />
               ),
             };
@@ -326,7 +327,8 @@ function Overview({ service }: { service: Service }) {
                 text.health[object.health] ?? text.phase.UNKNOWN,
                 object.problem && (
                   <span key="message">
-                    <code>{reasonName(object.problem.reason)}</code> {object.problem.message}
+                    <code>{reasonName(object.problem.reason)}</code>{" "}
+                    <LogLine most={1000}>{object.problem.message}</LogLine>
                   </span>
                 ),
               ],
@@ -428,7 +430,8 @@ function Revisions({
               />,
               revision.problem && (
                 <span key="message">
-                  <code>{reasonName(revision.problem.reason)}</code> {revision.problem.message}
+                  <code>{reasonName(revision.problem.reason)}</code>{" "}
+                  <LogLine most={1000}>{revision.problem.message}</LogLine>
                 </span>
               ),
               <Age key="planned" at={from} />,
