@@ -102,7 +102,7 @@ ui-test: browser ## Run the tests of the web UI, some of them in Chromium
 	@echo "==> npm test (the web UI)"
 	@tools/ui.sh run test
 
-ui-story: browser ui kube $(BIN)/leat ## Follow a commit in the web UI of a whole leat up, and kill its hub
+ui-story: system browser ui kube programs $(BIN)/leat ## Follow a commit in the web UI of a whole leat up, and kill its hub, and each part of one
 	@echo "==> npm run e2e (the web UI of a whole leat up)"
 	@tools/ui.sh run e2e
 
@@ -201,8 +201,12 @@ tidy: ## Tidy every go.mod, and require the versions that the workspace selects
 	@$(GO) work sync
 	@for m in $$($(GO) list -m -f '{{.Dir}}'); do (cd "$$m" && GOWORK=off $(GO) mod tidy) || exit 1; done
 
-build: ui ## Build the deployables and the command line into .bin
+# The services as programs, as operators run them.
+.PHONY: programs
+programs:
 	@for s in gitcache distributor tunnel agent; do $(GO) build -trimpath -o $(BIN)/$$s ./services/$$s/cmd/$$s || exit 1; done
+
+build: ui programs ## Build the deployables and the command line into .bin
 	@$(GO) build -trimpath -o $(BIN)/leat ./cli/cmd/leat
 
 sbom: build ## Write an inventory (CycloneDX) of each program into .bin/sbom

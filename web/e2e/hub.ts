@@ -3,16 +3,17 @@
 
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import { readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import type { AddressInfo } from "node:net";
 import { connect, createServer, type Socket } from "node:net";
+import { dirname } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 
 // A `leat up` as people start it: a hub, a Git host with the demo repository, and a real Kubernetes API server.
 
 const checkout = fileURLToPath(new URL("../..", import.meta.url));
-const leat = process.env.LEAT_E2E_LEAT ?? `${checkout}.bin/leat`;
+export const leat = process.env.LEAT_E2E_LEAT ?? `${checkout}.bin/leat`;
 
 /** Summary is what leat up says when everything runs. */
 interface Summary {
@@ -75,6 +76,16 @@ export class Up {
     return this.#summary;
   }
 
+  /** The URL of the demo repository. */
+  get repository(): string {
+    return this.#of().repository;
+  }
+
+  /** A file that leads to the cluster itself, past the hub. */
+  get kubeconfig(): string {
+    return `${this.dataDir}/kube/demo/kubeconfig`;
+  }
+
   /** Runs a command line of leat as the administrator of this hub, and returns what it prints. */
   leat(...args: string[]): string {
     return execFileSync(leat, args, { env: { ...process.env, LEAT_CONFIG: this.#of().config }, encoding: "utf8" });
@@ -92,12 +103,16 @@ export class Up {
     return this.origin + pathname + hash;
   }
 
-  /** Clones the demo repository into an empty folder, changes a file, and pushes. Returns the commit. */
+  /** Clones the demo repository into an empty folder, writes a file, and pushes. Returns the commit. */
   push(folder: string, file: string, change: (content: string) => string): string {
     const git = (...args: string[]) => execFileSync("git", args, { cwd: folder, encoding: "utf8" }).trim();
     git("clone", "-q", this.#of().repository, ".");
-    writeFileSync(`${folder}/${file}`, change(readFileSync(`${folder}/${file}`, "utf8")));
-    git("-c", "user.name=Ada", "-c", "user.email=ada@example.com", "commit", "-qam", "Three replicas");
+    const path = `${folder}/${file}`;
+    const content = change(existsSync(path) ? readFileSync(path, "utf8") : "");
+    mkdirSync(dirname(path), { recursive: true });
+    writeFileSync(path, content);
+    git("add", file);
+    git("-c", "user.name=Ada", "-c", "user.email=ada@example.com", "commit", "-qm", `Change ${file}`);
     git("push", "-q");
     return git("rev-parse", "HEAD");
   }
