@@ -18,9 +18,10 @@ import { LogLine } from "../../parts/line.tsx";
 import type { Tone } from "../../parts/phase.tsx";
 import { Notice, Skeleton } from "../../parts/states.tsx";
 import { text } from "../../text/en.ts";
+import { webhook } from "../../text/webhook.ts";
 import styles from "./webhook.module.css";
 
-type Provider = keyof typeof text.webhook.hosts;
+type Provider = keyof typeof webhook.hosts;
 
 const providers: Record<RepositoryType, readonly Provider[]> = {
   [RepositoryType.UNSPECIFIED]: [],
@@ -46,7 +47,7 @@ function hostsFor(type: RepositoryType, url: string): readonly Provider[] {
 }
 
 const isProvider = (value: string | undefined): value is Provider =>
-  value !== undefined && Object.hasOwn(text.webhook.hosts, value);
+  value !== undefined && Object.hasOwn(webhook.hosts, value);
 
 // Whoever sets a webhook up looks at the page; otherwise a delivery is seen soon enough.
 const waiting = 3000;
@@ -87,13 +88,13 @@ export function Webhook({ name, path, type, url, refused, host, onHost }: Webhoo
   const chosen = isProvider(host) && hosts.includes(host) ? host : first;
   return (
     <Card
-      title={text.webhook.title}
+      title={webhook.title}
       note={<Command label={text.sameAs}>{`leat webhooks repository/${shellQuote(name)}`}</Command>}
     >
       <div className={styles.lead}>
-        <p>{text.webhook.body}</p>
+        <p>{webhook.body}</p>
         <Button aria-expanded={isOpen} onClick={() => onHost(isOpen ? undefined : first)}>
-          {isOpen ? text.webhook.hide : text.webhook.setUp}
+          {isOpen ? webhook.hide : webhook.setUp}
         </Button>
       </div>
       {isOpen && (
@@ -103,18 +104,14 @@ export function Webhook({ name, path, type, url, refused, host, onHost }: Webhoo
       )}
       {failure && (
         <div className={styles.part}>
-          <Notice
-            tone="idle"
-            icon="offline"
-            title={value && asOf !== undefined ? text.webhook.old(asOf) : text.webhook.unknown}
-          >
+          <Notice tone="idle" icon="offline" title={value && asOf !== undefined ? webhook.old(asOf) : webhook.unknown}>
             {failure.message !== "" && <p>{failure.message}</p>}
           </Notice>
         </div>
       )}
       {!value && !failure && link === "loading" && <Skeleton lines={2} />}
       {value && value.length > 0 && <Deliveries deliveries={value} />}
-      {value?.length === 0 && !isOpen && <p className={styles.none}>{text.webhook.none}</p>}
+      {value?.length === 0 && !isOpen && <p className={styles.none}>{webhook.none}</p>}
     </Card>
   );
 }
@@ -139,38 +136,38 @@ function Steps({
     () => ({ load: (signal) => hub.fleet.getServerInfo({}, { signal }) }),
     hub.surroundings,
   );
-  const words = text.webhook.hosts[host];
+  const words = webhook.hosts[host];
   const address = `${info?.webhookUrl || "…/webhooks"}/${host}/${path}`;
   const quoted = shellQuote(name);
   const file = `${path}.yaml`;
   return (
     <ol className={styles.steps}>
       <li>
-        <label htmlFor={id}>{text.webhook.choose}</label>
+        <label htmlFor={id}>{webhook.choose}</label>
         <select id={id} value={host} onChange={(event) => onHost(event.target.value)}>
           {hosts.map((each) => (
             <option key={each} value={each}>
-              {text.webhook.hosts[each].name}
+              {webhook.hosts[each].name}
             </option>
           ))}
         </select>
       </li>
       <li>
-        <p>{text.webhook.secret}</p>
+        <p>{webhook.secret}</p>
         {refused !== undefined && refused !== text.rightsLoading && <Notice tone="warn" icon="lock" title={refused} />}
         <Command>openssl rand -hex 32</Command>
         <Command>{`leat get repository ${quoted} -o yaml > ${file}`}</Command>
         <Command>{`leat apply -f ${file}`}</Command>
-        <p className={styles.quiet}>{text.webhook.secretOfHub}</p>
+        <p className={styles.quiet}>{webhook.secretOfHub}</p>
       </li>
       <li>
         <p>{words.where}</p>
         <dl className={styles.form}>
           <div>
-            <dt>{text.webhook.address}</dt>
+            <dt>{webhook.address}</dt>
             <dd>
               <Command isText>{address}</Command>
-              {info?.webhookUrl === "" && <p className={styles.quiet}>{text.webhook.noAddress}</p>}
+              {info?.webhookUrl === "" && <p className={styles.quiet}>{webhook.noAddress}</p>}
             </dd>
           </div>
           {words.form.map(([field, entered]) => (
@@ -196,16 +193,16 @@ function Arrival({ deliveries }: { deliveries: readonly WebhookDelivery[] }) {
   return (
     <div role="status" className={styles.arrival}>
       {outcome ? (
-        <Notice tone={outcome.tone} icon={outcome.tone === "ok" ? "check" : "alert"} title={text.webhook.arrived}>
+        <Notice tone={outcome.tone} icon={outcome.tone === "ok" ? "check" : "alert"} title={webhook.arrived}>
           <p>{`${outcome.word}. ${outcome.advice}`}</p>
         </Notice>
       ) : (
         <>
           <p className={styles.waiting}>
             <Icon name="clock" />
-            {text.webhook.waiting}
+            {webhook.waiting}
           </p>
-          <p className={styles.quiet}>{text.webhook.waitingAdvice}</p>
+          <p className={styles.quiet}>{webhook.waitingAdvice}</p>
         </>
       )}
     </div>
@@ -224,7 +221,7 @@ const tones: Partial<Record<WebhookOutcome, Tone>> = {
 };
 
 function outcomeOf({ outcome }: WebhookDelivery) {
-  const [word, advice] = text.webhook.outcomes[outcome] ?? [text.phase.UNKNOWN, ""];
+  const [word, advice] = webhook.outcomes[outcome] ?? [text.phase.UNKNOWN, ""];
   const tone: Tone = outcome === WebhookOutcome.UNSPECIFIED ? "idle" : (tones[outcome] ?? "bad");
   return { word, advice, tone };
 }
@@ -233,7 +230,7 @@ function outcomeOf({ outcome }: WebhookDelivery) {
 function Deliveries({ deliveries }: { deliveries: readonly WebhookDelivery[] }) {
   return (
     <Table
-      columns={[text.webhook.received, text.webhook.host, text.webhook.outcome, text.webhook.refs]}
+      columns={[webhook.received, webhook.host, webhook.outcome, webhook.refs]}
       rows={deliveries.map((delivery, index) => {
         const { word, advice, tone } = outcomeOf(delivery);
         const { provider } = delivery;
@@ -241,7 +238,7 @@ function Deliveries({ deliveries }: { deliveries: readonly WebhookDelivery[] }) 
           key: String(index),
           cells: [
             <Age key="age" at={ms(delivery.receiveTime)} />,
-            isProvider(provider) ? text.webhook.hosts[provider].name : <LogLine key="from">{provider}</LogLine>,
+            isProvider(provider) ? webhook.hosts[provider].name : <LogLine key="from">{provider}</LogLine>,
             <div key="outcome" className={styles.outcome}>
               <Badge tone={tone}>{word}</Badge>
               {tone !== "ok" && <span className={styles.quiet}>{advice}</span>}
