@@ -63,10 +63,10 @@ type hub struct {
 	disconnect func()
 }
 
-// BenchmarkFleet connects a fleet, each agent over its own connection, measures what the hub costs
-// while nothing happens, and then commits to a folder that every cluster uses: how long until the
-// last agent is notified, and how many bundles gitcache is asked for when all agents download
-// theirs. Then the agents connect to a tunnel instead. Last, the distributor starts again.
+// BenchmarkFleet connects a fleet, each agent over its own connection, and measures what the hub costs while nothing
+// happens, without and with pages of the web UI. Then it commits to a folder that every cluster uses: how long until the
+// last agent is notified, and how many bundles gitcache is asked for when all agents download theirs. Then the agents
+// connect to a tunnel instead. Last, the distributor starts again.
 func BenchmarkFleet(b *testing.B) {
 	begun := time.Now()
 	h := startHub(b)
@@ -75,6 +75,7 @@ func BenchmarkFleet(b *testing.B) {
 	fmt.Fprintf(os.Stderr, "all connected after %s\n", time.Since(begun))
 	<-time.After(settle)
 	b.Run("idle", h.measureIdle)
+	b.Run("tabs", h.measureTabs)
 	b.Run("commit", h.measureCommit)
 	b.Run("tunnel", h.measureTunnel)
 	b.Run("restart", h.measureRestart)
