@@ -21,8 +21,6 @@ import styles from "./page.module.css";
 const route = getRouteApi("/configuration/sets/$");
 const words = govern.configuration;
 
-/** So many keys are shown. A longer set says how many there are more. */
-const mostKeys = 500;
 /** So many characters of a value are shown. */
 const mostValue = 400;
 
@@ -88,29 +86,26 @@ function Keys({ config }: { config: ServiceConfig | undefined }) {
       {keys.length === 0 ? (
         <p className={styles.words}>{words.noKeys}</p>
       ) : (
-        <>
-          <Table
-            columns={[...words.keyColumns]}
-            rows={keys.slice(0, mostKeys).map(({ key, kind, shown }) => ({
-              key,
-              cells: [
-                <code key="key">{key}</code>,
-                words[kind],
-                kind === "secret" ? (
-                  <span key="shown" className={styles.secret}>
-                    <Icon name="lock" />
-                    {words.secretShown}
-                  </span>
-                ) : (
-                  <code key="shown">
-                    <LogLine most={mostValue}>{shown}</LogLine>
-                  </code>
-                ),
-              ],
-            }))}
-          />
-          {keys.length > mostKeys && <p className={styles.words}>{words.more(keys.length - mostKeys)}</p>}
-        </>
+        <Table
+          columns={[...words.keyColumns]}
+          rows={keys.map(({ key, kind, shown }) => ({
+            key,
+            cells: [
+              <code key="key">{key}</code>,
+              words[kind],
+              kind === "secret" ? (
+                <span key="shown" className={styles.secret}>
+                  <Icon name="lock" />
+                  {words.secretShown}
+                </span>
+              ) : (
+                <code key="shown">
+                  <LogLine most={mostValue}>{shown}</LogLine>
+                </code>
+              ),
+            ],
+          }))}
+        />
       )}
     </Card>
   );

@@ -26,8 +26,8 @@ const words = govern.layers;
 
 /** A back end may rotate a value, and no stream tells of that. */
 const every = 15_000;
-/** So many keys are shown. */
-const mostKeys = 500;
+/** So many keys that a rollout holds back are named. */
+const mostHeld = 100;
 /** So many characters of a reference or a message are shown. */
 const mostText = 400;
 
@@ -71,7 +71,7 @@ export function Config({ name }: { name: string }) {
               </Link>
             }
           >
-            <p>{heldKeys.slice(0, mostKeys).join(", ")}</p>
+            <p>{heldKeys.slice(0, mostHeld).join(", ")}</p>
           </Notice>
         </div>
       )}
@@ -81,16 +81,7 @@ export function Config({ name }: { name: string }) {
         </Empty>
       ) : (
         <>
-          <Table
-            columns={[...words.columns]}
-            rows={[...keys]
-              .sort(compare)
-              .slice(0, mostKeys)
-              .map((key) => rowOf(project, key))}
-          />
-          {keys.length > mostKeys && (
-            <p className={styles.words}>{govern.configuration.more(keys.length - mostKeys)}</p>
-          )}
+          <Table columns={[...words.columns]} rows={[...keys].sort(compare).map((key) => rowOf(project, key))} />
           <p className={styles.words}>{words.neverShown}</p>
         </>
       )}
