@@ -3,6 +3,7 @@
 
 import { useEffect, useId, useState } from "react";
 import { ActionFailure, useAction } from "../../fleet/action.tsx";
+import { hasProtection } from "../../fleet/protected.ts";
 import { type Failure, failureOf } from "../../hub/failure.ts";
 import { useHub } from "../../hub/hub.ts";
 import { deleteObject, type Propagation, propagations } from "../../kube/apply.ts";
@@ -26,8 +27,6 @@ const large = [
   "Node",
   "APIService",
 ];
-
-const protectedLabel = "leat.dev/protected";
 
 /** Remove asks the cluster whether it would delete an object, and deletes it when the person agrees. */
 export function Remove({
@@ -73,7 +72,7 @@ export function Remove({
     hub.fleet.get({ kind: "Cluster", name: cluster }, { signal: ended.signal }).then(
       ({ document }) => {
         const labels = document?.object.case === "cluster" ? document.object.value.metadata?.labels : undefined;
-        setProtected(labels !== undefined && protectedLabel in labels);
+        setProtected(labels !== undefined && hasProtection(labels));
       },
       // Of a cluster that the person may not see, nothing is known, so it is taken for a protected one.
       () => {},

@@ -14,10 +14,10 @@ import { type Hub, useHub } from "../../hub/hub.ts";
 import { Button } from "../../parts/button.tsx";
 import { text } from "../../text/en.ts";
 
-const verbs = ["sync", "pause", "rollback"] as const;
+const verbs = ["sync", "pause", "rollback"];
 
-/** Returns what the person may not do with a service. */
-export const useServiceRights = (ref: string, { metadata, spec }: Service): Refused =>
+/** Returns what the person may not do with a service. Parts that few people see ask for their own verbs. */
+export const useServiceRights = (ref: string, { metadata, spec }: Service, of: readonly string[] = verbs): Refused =>
   useRights(
     {
       kind: "Service",
@@ -28,7 +28,7 @@ export const useServiceRights = (ref: string, { metadata, spec }: Service): Refu
       cluster: spec?.cluster ?? "",
       namespace: spec?.namespace || "default",
     },
-    verbs,
+    of,
   );
 
 async function sync(hub: Hub, name: string): Promise<string> {

@@ -46,6 +46,7 @@ const Events = lazy(() => import("./events.tsx").then((module) => ({ default: mo
 const Config = lazy(() => import("./config.tsx").then((module) => ({ default: module.Config })));
 const Diff = lazy(() => import("./diff.tsx").then((module) => ({ default: module.Diff })));
 const PodMetrics = lazy(() => import("./metrics.tsx").then((module) => ({ default: module.PodMetrics })));
+const Prune = lazy(() => import("./prune.tsx").then((module) => ({ default: module.Prune })));
 
 /** ServicePage is one service: how it is and why, what it runs, and what it ran before. */
 export function ServicePage() {
@@ -114,6 +115,11 @@ function Shown({ name: ref, service, link }: { name: string; service: Service; l
         actions={<ServiceActions name={ref} service={service} refused={refused} />}
         command={command}
       />
+      {report !== undefined && report.guardedSpecDigest !== "" && (
+        <Suspense fallback={<Skeleton lines={4} />}>
+          <Prune name={ref} service={service} />
+        </Suspense>
+      )}
       {isUnwell && !isExplained && (
         <div>
           <Button icon="unknown" onClick={() => explain(true)}>

@@ -1,0 +1,35 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+import { count, number } from "./en.ts";
+
+// The words of what a person does to services: agree to deletions, preview a ref, act on many, and look at the graph. They
+// are a part of the catalog that is loaded with these parts, because the first page of most visits needs none of them.
+
+export const act = {
+  // Deletions that the agent's guard holds back.
+  prune: {
+    title: "Deletions that wait for a person",
+    agreed: "A person has agreed to these deletions",
+    agreedBody: "The agent deletes the objects at its next run. If others would go by then, it asks again.",
+    stays:
+      "Namespaces, CustomResourceDefinitions and PersistentVolumeClaims stay in the cluster anyway, unless the service's " +
+      "spec.policy.deletion allows their deletion.",
+    objects: "Objects that would go",
+    unnamed: "The agent does not name the objects. The message says how many they are.",
+    most: (n: number) => `The agent names ${number(n)} objects at most. The message says how many there are.`,
+    confirm: "Confirm deletions",
+    reading: "Reading the list",
+    confirmTitle: (name: string) => `Delete these objects of ${name}`,
+    verb: (n: number) => `Delete ${count(n, "object", "objects")}`,
+    verbMany: "Delete the objects",
+    body: "You agree to exactly this list. If the manifests change and others would go, the agent asks again.",
+    read: (n: number) => `Read ${count(n, "object", "objects")} that would go.`,
+    typeMany: "More than three objects go, so a single press is too little.",
+    typeProtected: (cluster: string) => `The cluster ${cluster} is protected by the label leat.dev/protected.`,
+    typeUnknown: (cluster: string) => `It is not known whether the cluster ${cluster} is protected.`,
+    moved: "The list has changed. Nothing was deleted. Look at it again.",
+    gone: "Nothing waits any more.",
+    done: "Agreed. The agent deletes the objects at its next run.",
+  },
+};
