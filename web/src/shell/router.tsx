@@ -68,6 +68,10 @@ export interface ServiceSearch {
   warnings?: boolean;
   /** Of the differences: the object that is open. */
   object?: string;
+  /** Of the differences: the ref with which the cluster is compared in place of what the service follows. */
+  ref?: string;
+  /** The repository of that ref, for a service with several. */
+  repository?: string;
 }
 
 const nameForm = /^[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?$/;
@@ -79,7 +83,10 @@ export function serviceSearch(raw: Record<string, unknown>): ServiceSearch {
   const find = asText(raw.find, 300);
   const since = Number(raw.since);
   const object = asText(raw.object, 800);
+  const ref = asText(raw.ref, 256)?.trim();
+  const repository = asText(raw.repository, 128);
   const isLogs = tab === "logs";
+  const isDiff = tab === "diff";
   return {
     ...(tab && { tab }),
     ...(typeof raw.why === "boolean" && { why: raw.why }),
@@ -90,7 +97,9 @@ export function serviceSearch(raw: Record<string, unknown>): ServiceSearch {
     ...(isLogs && Number.isInteger(since) && since > 0 && since <= 7 * 86400 && { since }),
     ...(isLogs && raw.previous === true && { previous: true }),
     ...(tab === "events" && raw.warnings === true && { warnings: true }),
-    ...(tab === "diff" && object && { object }),
+    ...(isDiff && object && { object }),
+    ...(isDiff && ref && { ref }),
+    ...(isDiff && ref && repository && { repository }),
   };
 }
 

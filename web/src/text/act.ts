@@ -32,4 +32,24 @@ export const act = {
     gone: "Nothing waits any more.",
     done: "Agreed. The agent deletes the objects at its next run.",
   },
+
+  // What a service would be at another ref of its repository.
+  preview: {
+    title: "Preview of another ref",
+    ref: "Ref",
+    refHelp:
+      "A branch, tag:NAME, a commit id, commit:SHORT or refs/…. Nothing is applied, and the service stays as it is.",
+    repository: "Repository",
+    show: "Preview",
+    back: "Back to what it follows",
+    resolving: "The hub fetches the ref.",
+    at: (ref: string) => `What the service would be at ${ref}:`,
+    until: "The cluster's agent may download this content until",
+    wouldChange: "What the ref would change",
+    noneBody: "With this ref the cluster would have what it has now.",
+    noHooks: "Hooks are not shown.",
+    same: (n: number) => `${number(n)} the same`,
+    nothing:
+      "The hub delivers nothing for this ref: a source was never resolved, or the cluster's agent is too old for it.",
+  },
 };

@@ -6,8 +6,8 @@ import { useId, useMemo, useState } from "react";
 import { reasonName } from "../../fleet/columns.tsx";
 import { Card } from "../../fleet/page.tsx";
 import { ReachFailure, ReachNotice } from "../../fleet/reach.tsx";
-import { shellQuote } from "../../fleet/refs.ts";
 import { DiffAction, type ObjectDiff } from "../../gen/leat/agent/v1/agent_pb";
+import type { PlanBundle } from "../../gen/leat/distributor/v1/plan_pb";
 import type { Service } from "../../gen/leat/fleet/v1/resources_pb";
 import { useHub } from "../../hub/hub.ts";
 import { useLive } from "../../hub/live.ts";
@@ -23,9 +23,11 @@ import { Icon } from "../../parts/icon.tsx";
 import type { Tone } from "../../parts/phase.tsx";
 import { Empty, Notice, Skeleton } from "../../parts/states.tsx";
 import { Unified } from "../../parts/unified.tsx";
+import { act } from "../../text/act.ts";
 import { text } from "../../text/en.ts";
 import { understand } from "../../text/understand.ts";
 import styles from "./diff.module.css";
+import { diffCommand, Preview } from "./preview.tsx";
 
 const mostObjects = 500;
 const actions = [DiffAction.REFUSE, DiffAction.DELETE, DiffAction.UPDATE, DiffAction.CREATE];
@@ -43,23 +45,47 @@ const nameOf = (object: ObjectDiff): string => {
 
 /**
  * Diff is what a run would change, by a dry run of the cluster's API server. That asks for each object, so it is done
- * when somebody opens the tab and asks for it again, and not now and then.
+ * when somebody opens the tab and asks for it again, and not now and then. With a ref in the address it is what a run
+ * would change if the service followed that.
  */
 export function Diff({ name, service }: { name: string; service: Service }) {
+  const [turn, setTurn] = useState(0);
+  const { ref, repository } = useSearch({ from: "/services/$" });
+  const again = () => setTurn(turn + 1);
+  return (
+    <Preview name={name} service={service} asked={{ ref, repository, turn }}>
+      {(bundles) => <Compared name={name} service={service} bundles={bundles} turn={turn} onAgain={again} />}
+    </Preview>
+  );
+}
+
+function Compared({
+  name,
+  service,
+  bundles,
+  turn,
+  onAgain,
+}: {
+  name: string;
+  service: Service;
+  bundles: readonly PlanBundle[] | undefined;
+  turn: number;
+  onAgain: () => void;
+}) {
   const hub = useHub();
   const place = placeOf(service);
-  const [turn, setTurn] = useState(0);
-  const { object } = useSearch({ from: "/services/$" });
+  const { object, ref, repository } = useSearch({ from: "/services/$" });
   const navigate = useNavigate({ from: "/services/$" });
   const { value, failure, asOf, link, store } = useLive(
-    `diff ${name} ${turn}`,
+    JSON.stringify(["diff", name, turn, bundles?.map(({ digest }) => digest)]),
     () => ({
-      load: async (signal) => (await agentOf(hub, place).diff({ service: place.service }, { signal })).objects,
+      load: async (signal) =>
+        (await agentOf(hub, place).diff({ service: place.service, bundles: [...(bundles ?? [])] }, { signal })).objects,
     }),
     hub.surroundings,
     true,
   );
-  const command = `leat diff service/${shellQuote(name)}`;
+  const command = diffCommand(name, bundles && ref, repository);
   // What is most dangerous is first.
   const objects = useMemo(
     () => value?.toSorted((a, b) => actions.indexOf(a.action) - actions.indexOf(b.action)),
@@ -72,7 +98,7 @@ export function Diff({ name, service }: { name: string; service: Service }) {
       );
     }
     return (
-      <Card title={understand.diff.title}>
+      <Card title={bundles ? act.preview.wouldChange : understand.diff.title}>
         <p className={styles.note}>{understand.diff.comparing}</p>
         <Skeleton lines={6} />
       </Card>
@@ -83,20 +109,23 @@ export function Diff({ name, service }: { name: string; service: Service }) {
     return count > 0 ? [understand.diff.part(count, understand.diff.counts[action] ?? "")] : [];
   });
   return (
-    <Card title={understand.diff.title} note={<Command label={text.sameAs}>{command}</Command>}>
+    <Card
+      title={bundles ? act.preview.wouldChange : understand.diff.title}
+      note={<Command label={text.sameAs}>{command}</Command>}
+    >
       {failure && <ReachNotice failure={failure} onRetry={store.retry} asOf={asOf} />}
       <div className={styles.tools}>
-        <span>{counts.join(", ")}</span>
+        <span>{[...counts, bundles && sameOf(service, objects)].filter(Boolean).join(", ")}</span>
         <span className={styles.note}>
           {understand.diff.readAt} <Age at={asOf} />
         </span>
-        <Button busy={link === "loading"} onClick={() => setTurn(turn + 1)}>
+        <Button busy={link === "loading"} onClick={onAgain}>
           {understand.diff.again}
         </Button>
       </div>
       {objects.length === 0 ? (
         <Empty icon="check" tone="ok" title={understand.diff.none}>
-          <p>{understand.diff.noneBody}</p>
+          <p>{bundles ? act.preview.noneBody : understand.diff.noneBody}</p>
         </Empty>
       ) : (
         <>
@@ -122,11 +151,24 @@ export function Diff({ name, service }: { name: string; service: Service }) {
           {objects.length > mostObjects && (
             <Notice tone="idle" icon="info" title={understand.diff.moreObjects(objects.length - mostObjects)} />
           )}
-          <p className={styles.note}>{understand.diff.masked}</p>
+          <p className={styles.note}>
+            {understand.diff.masked} {bundles && act.preview.noHooks}
+          </p>
         </>
       )}
     </Card>
   );
+}
+
+/**
+ * Returns how many objects would stay as they are, or "" if that is not known: an object that is refused may be there or
+ * not.
+ */
+function sameOf(service: Service, objects: readonly ObjectDiff[]): string {
+  const total = service.status?.report?.counts?.total;
+  if (total === undefined || objects.some(({ action }) => action === DiffAction.REFUSE)) return "";
+  const touched = objects.filter(({ action }) => action === DiffAction.UPDATE || action === DiffAction.DELETE);
+  return act.preview.same(Math.max(0, total - touched.length));
 }
 
 /** Changed is one object that a run would change. One is open at a time, because the address names it. */
