@@ -46,6 +46,7 @@ export default mergeConfig(
               "@tanstack/react-virtual",
               "axe-core",
               "diff",
+              "d3-hierarchy",
               "re2js",
               "react",
               "react-aria-components",

@@ -15,10 +15,14 @@ const looks: Record<number, { tone: Tone; icon: IconName }> = {
   [HealthOf.MISSING]: { tone: "bad", icon: "dashed" },
 };
 
+/** Returns how a health is painted. */
+export const healthLook = (health: HealthOf): { tone: Tone; icon: IconName } =>
+  looks[health] ?? { tone: "idle", icon: "unknown" };
+
 /** ObjectHealth is the health of one object, with the cluster's own word for it if there is one. */
 export function ObjectHealth({ health, word }: { health: HealthOf; word?: string }) {
   const isOld = use(Stale);
-  const { tone, icon } = looks[health] ?? { tone: "idle", icon: "unknown" };
+  const { tone, icon } = healthLook(health);
   const shown = word || (text.health[health] ?? text.phase.UNKNOWN);
   return (
     <State tone={isOld ? "idle" : tone} icon={icon}>

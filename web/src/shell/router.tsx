@@ -55,6 +55,8 @@ export type ServiceTab = (typeof serviceTabs)[number];
 /** Search of a service's page: its tab, and what that shows. */
 export interface ServiceSearch {
   tab?: ServiceTab;
+  /** Of the objects: without one they are an outline. */
+  view?: "graph";
   /** Whether the panel Why is open, if the person has chosen that. */
   why?: boolean;
   /** Of the logs. */
@@ -90,6 +92,7 @@ export function serviceSearch(raw: Record<string, unknown>): ServiceSearch {
   return {
     ...(tab && { tab }),
     ...(typeof raw.why === "boolean" && { why: raw.why }),
+    ...(tab === "objects" && raw.view === "graph" && { view: "graph" as const }),
     ...(isLogs && pod && nameForm.test(pod) && { pod }),
     ...(isLogs && container && nameForm.test(container) && { container }),
     ...(isLogs && find && { find }),

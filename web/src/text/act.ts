@@ -52,4 +52,20 @@ export const act = {
     nothing:
       "The hub delivers nothing for this ref: a source was never resolved, or the cluster's agent is too old for it.",
   },
+
+  // The graph of a service's objects.
+  graph: {
+    views: "Views of the objects",
+    outline: "Outline",
+    graph: "Graph",
+    label: (name: string) => `Graph of the objects of ${name}`,
+    help: "The outline has the same as text. Arrow keys move through the objects, + and - change the size.",
+    larger: "Larger",
+    smaller: "Smaller",
+    usual: "Usual size",
+    sizeOf: (percent: number) => `${number(percent)} %`,
+    smallest: "It is as small as it can be.",
+    largest: "It is as large as it can be.",
+    group: (kind: string, n: number) => `${kind} × ${number(n)}`,
+  },
 };

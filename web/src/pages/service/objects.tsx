@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-import { Link, useNavigate } from "@tanstack/react-router";
-import { createContext, use, useCallback, useEffect, useMemo, useState } from "react";
+import { Link, useNavigate, useSearch } from "@tanstack/react-router";
+import { createContext, lazy, Suspense, use, useCallback, useEffect, useMemo, useState } from "react";
 import { ObjectHealth } from "../../fleet/health.tsx";
 import { Card } from "../../fleet/page.tsx";
-import { ReachFailure, ReachNotice, wordsOf } from "../../fleet/reach.tsx";
+import { ReachFailure, ReachNotice } from "../../fleet/reach.tsx";
 import { shellQuote } from "../../fleet/refs.ts";
 import { TerminalLink } from "../../fleet/terminal.tsx";
 import type { Service } from "../../gen/leat/fleet/v1/resources_pb";
@@ -21,8 +21,10 @@ import type { Column } from "../../parts/grid.tsx";
 import { type Branch, Outline } from "../../parts/outline.tsx";
 import { Stale } from "../../parts/phase.tsx";
 import { Empty, Notice, Skeleton } from "../../parts/states.tsx";
+import { act } from "../../text/act.ts";
 import { text } from "../../text/en.ts";
 import { understand } from "../../text/understand.ts";
+import { noteOf } from "./note.ts";
 import styles from "./objects.module.css";
 import { healthOf, isWell, type Known, type Node, opensByItself, outlineOf, rowsOf } from "./tree.ts";
 
@@ -31,6 +33,8 @@ const Cluster = createContext("");
 
 /** How many workloads are followed at once. Each costs the cluster two or three reads every ten seconds. */
 const mostFollowed = 12;
+
+const Graph = lazy(() => import("./graph.tsx").then((module) => ({ default: module.Graph })));
 
 /** Objects is everything that a service has in its cluster, as its agent sees it, and the pods below it. */
 export function Objects({ name, service }: { name: string; service: Service }) {
@@ -66,7 +70,7 @@ export function Objects({ name, service }: { name: string; service: Service }) {
       ) : (
         <Stale value={isOld}>
           <Cluster value={clusterRef(service)}>
-            <Tree key={name} place={place} objects={value.objects} command={command} />
+            <Tree key={name} name={name} place={place} objects={value.objects} command={command} />
           </Cluster>
           {value.hasMore && (
             <Notice tone="idle" icon="info" title={understand.tree.moreObjects(value.objects.length)} />
@@ -78,15 +82,18 @@ export function Objects({ name, service }: { name: string; service: Service }) {
 }
 
 function Tree({
+  name,
   place,
   objects,
   command,
 }: {
+  name: string;
   place: Place;
   objects: Parameters<typeof outlineOf>[0];
   command: string;
 }) {
   const navigate = useNavigate({ from: "/services/$" });
+  const { view } = useSearch({ from: "/services/$" });
   const [chosen, setChosen] = useState<ReadonlyMap<string, boolean>>(new Map());
   const [known, setKnown] = useState<ReadonlyMap<string, Known>>(new Map());
   const nodes = useMemo(() => outlineOf(objects, known), [objects, known]);
@@ -104,6 +111,12 @@ function Tree({
   const followed = unfolded.slice(0, mostFollowed);
   const learn = useCallback((key: string, next: Known) => setKnown((all) => new Map(all).set(key, next)), []);
 
+  const onFold = (branch: Branch<Node>, open: boolean) => setChosen((all) => new Map(all).set(branch.key, open));
+  const onOpen = (node: Node) => {
+    if (node.is === "owned" && node.owned.kind === "Pod")
+      void navigate({ to: ".", search: { tab: "logs", pod: node.owned.name } });
+  };
+
   const bad = objects.filter((object) => !isWell(object.health)).length;
   return (
     <Card title={understand.tree.title(objects.length, bad)} note={<Command label={text.sameAs}>{command}</Command>}>
@@ -114,18 +127,50 @@ function Tree({
       {unfolded.length > mostFollowed && (
         <Notice tone="idle" icon="info" title={understand.tree.mostFollowed(mostFollowed)} />
       )}
-      <Outline
-        label={understand.tree.label}
-        columns={columns}
-        branches={branches}
-        start={start}
-        onFold={(branch: Branch<Node>, open) => setChosen((all) => new Map(all).set(branch.key, open))}
-        onOpen={(node) => {
-          if (node.is === "owned" && node.owned.kind === "Pod")
-            void navigate({ to: ".", search: { tab: "logs", pod: node.owned.name } });
-        }}
-      />
+      <Views view={view} />
+      {view === "graph" ? (
+        <Suspense fallback={<Skeleton lines={8} />}>
+          <Graph name={name} branches={branches} start={start} onFold={onFold} onOpen={onOpen} />
+        </Suspense>
+      ) : (
+        <Outline
+          label={understand.tree.label}
+          columns={columns}
+          branches={branches}
+          start={start}
+          onFold={onFold}
+          onOpen={onOpen}
+        />
+      )}
     </Card>
+  );
+}
+
+/** Views are the ways to look at the objects: as text, or drawn. Both unfold the same. */
+function Views({ view }: { view: "graph" | undefined }) {
+  return (
+    <nav className={styles.views} aria-label={act.graph.views}>
+      <Link
+        from="/services/$"
+        to="."
+        search={{ tab: "objects" }}
+        replace
+        activeOptions={{ exact: true }}
+        aria-current={view ? undefined : "true"}
+      >
+        {act.graph.outline}
+      </Link>
+      <Link
+        from="/services/$"
+        to="."
+        search={{ tab: "objects", view: "graph" }}
+        replace
+        activeOptions={{ exact: true }}
+        aria-current={view ? "true" : undefined}
+      >
+        {act.graph.graph}
+      </Link>
+    </nav>
   );
 }
 
@@ -170,12 +215,6 @@ function Name({ node }: { node: Node }) {
       <span className={styles.kind}>{kind}</span> <strong>{name}</strong>
     </span>
   );
-}
-
-function noteOf(node: Node & { is: "note" }): string {
-  if (node.failure) return wordsOf(node.failure).title;
-  if (node.more !== undefined) return understand.tree.morePods(node.more);
-  return node.isEmpty ? understand.tree.noPods : text.loading;
 }
 
 function Details({ node }: { node: Node }) {
