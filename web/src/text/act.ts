@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-import { count, number } from "./en.ts";
+import { count, number, text } from "./en.ts";
 
 // The words of what a person does to services: agree to deletions, preview a ref, act on many, and look at the graph. They
 // are a part of the catalog that is loaded with these parts, because the first page of most visits needs none of them.
@@ -67,5 +67,61 @@ export const act = {
     smallest: "It is as small as it can be.",
     largest: "It is as large as it can be.",
     group: (kind: string, n: number) => `${kind} × ${number(n)}`,
+  },
+
+  // What a person does to many services.
+  bulk: {
+    label: "What to do with the selection",
+    selected: (n: number, kind: string) => `${text.count(n, kind)} selected`,
+    clear: "Clear the selection",
+    verbs: { sync: "Sync", pause: "Pause", resume: "Resume" },
+    ofClusters: "It is done to the services of these clusters.",
+    reading: "Reading the selection",
+    read: (n: number) => `Read ${text.count(n, "Service")}.`,
+    titles: {
+      sync: (n: number) => `Sync ${text.count(n, "Service")}`,
+      pause: (n: number) => `Pause ${text.count(n, "Service")}`,
+      resume: (n: number) => `Resume ${text.count(n, "Service")}`,
+    },
+    bodies: {
+      sync: "The hub fetches their repositories, and their agents apply them, even if nothing has changed.",
+      pause: "Their objects stay as they are. Commits and edits wait until somebody resumes them.",
+      resume: "What has changed in the meantime is applied at once.",
+    },
+    inClusters: (n: number) => `They are in ${text.count(n, "Cluster")}.`,
+    refused: (n: number, verb: string) =>
+      `${count(n, "other is", "others are")} left out, because no binding lets you ${verb} ${n === 1 ? "it" : "them"}.`,
+    already: {
+      sync: () => "",
+      pause: (n: number) => `${count(n, "other is", "others are")} paused already.`,
+      resume: (n: number) => `${count(n, "other is", "others are")} not paused.`,
+    },
+    none: "Nothing is left to do.",
+    moved: (seen: number, now: number) =>
+      `The selection has changed: it was ${text.count(seen, "Service")}, and now it is ${number(now)}. Nothing was done yet.`,
+    movedSame: "Other services match now than before. Nothing was done yet.",
+    tooMany: (n: number, most: number) =>
+      `These are ${text.count(n, "Service")}. At most ${number(most)} are done at once: narrow the filter.`,
+    tooManyClusters: (n: number, most: number) =>
+      `These are ${text.count(n, "Cluster")}. At most ${number(most)} are done at once: narrow the filter.`,
+    pageDoes: "This page asks the hub for one service after another, so it has to stay open until it is done.",
+    begun: { sync: "Syncing.", pause: "Pausing.", resume: "Resuming." },
+    progress: (done: number, failed: number, left: number) =>
+      `${number(done)} done, ${number(failed)} failed, ${number(left)} left`,
+    waits: "The hub asks to wait. It goes on by itself.",
+    stop: "Stop",
+    stopping: "Stopping",
+    ended: (done: number) => `${text.count(done, "Service")} done.`,
+    endedBadly: (done: number, failed: number) =>
+      `${text.count(done, "Service")} done, ${number(failed)} failed. Those that failed are still selected.`,
+    stopped: (done: number, left: number) =>
+      `Stopped. ${text.count(done, "Service")} done; ${number(left)} are still selected.`,
+    failures: "What failed",
+    moreFailures: (n: number) => `and ${number(n)} more, which are selected, too`,
+    close: "Close",
+    leaveTitle: "Leave, and stop here?",
+    leaveBody: (left: number) => `${text.count(left, "Service")} would be left as they are. What is done stays done.`,
+    leave: "Leave and stop",
+    stay: "Stay",
   },
 };

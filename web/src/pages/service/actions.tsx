@@ -1,14 +1,12 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-import type { CallOptions } from "@connectrpc/connect";
 import { useState } from "react";
 import { Actions, type Step, StepDialog, useAction } from "../../fleet/action.tsx";
-import { reasonName } from "../../fleet/columns.tsx";
 import { shellQuote, shortCommit } from "../../fleet/refs.ts";
 import { type Refused, useRights } from "../../fleet/rights.ts";
+import { setPaused, syncService } from "../../fleet/services.ts";
 import { Table } from "../../fleet/table.tsx";
-import { ApplyMode } from "../../gen/leat/fleet/v1/document_pb";
 import type { Revision, Service } from "../../gen/leat/fleet/v1/resources_pb";
 import { type Hub, useHub } from "../../hub/hub.ts";
 import { Button } from "../../parts/button.tsx";
@@ -31,23 +29,6 @@ export const useServiceRights = (ref: string, { metadata, spec }: Service, of: r
     of,
   );
 
-async function sync(hub: Hub, name: string): Promise<string> {
-  const { problem } = await hub.fleet.syncService({ name });
-  return problem ? text.syncWithOld(reasonName(problem.reason), problem.message) : text.syncAsked;
-}
-
-/**
- * Pauses or resumes a service. The hub has no call for it but Apply, so the service is read again: an edit of others
- * since the page showed it is kept, and one in between is refused by the version.
- */
-async function setPaused(hub: Hub, name: string, isPaused: boolean, options: CallOptions): Promise<string> {
-  const { document } = await hub.fleet.get({ kind: "Service", name });
-  if (document?.object.case !== "service" || !document.object.value.spec) return text.unchanged;
-  document.object.value.spec.paused = isPaused;
-  await hub.fleet.apply({ documents: [document], mode: ApplyMode.UPDATE }, options);
-  return isPaused ? text.pausedNow : text.resumedNow;
-}
-
 /** ServiceActions are what a person can do with a service. What they may not do is there, and says why. */
 export function ServiceActions({ name, service, refused }: { name: string; service: Service; refused: Refused }) {
   const hub = useHub();
@@ -62,7 +43,7 @@ export function ServiceActions({ name, service, refused }: { name: string; servi
         kind="primary"
         busy={running === "sync"}
         refused={refused("sync")}
-        onClick={() => void run("sync", () => sync(hub, name))}
+        onClick={() => void run("sync", () => syncService(hub, name, {}))}
       >
         {text.sync}
       </Button>

@@ -1,0 +1,27 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+import type { CallOptions } from "@connectrpc/connect";
+import { ApplyMode } from "../gen/leat/fleet/v1/document_pb";
+import type { Hub } from "../hub/hub.ts";
+import { text } from "../text/en.ts";
+import { reasonName } from "./columns.tsx";
+
+// What people do to one service, or to many one after the other. Each returns a sentence about what it did.
+
+export async function syncService(hub: Hub, name: string, options: CallOptions): Promise<string> {
+  const { problem } = await hub.fleet.syncService({ name }, options);
+  return problem ? text.syncWithOld(reasonName(problem.reason), problem.message) : text.syncAsked;
+}
+
+/**
+ * Pauses or resumes a service. The hub has no call for it but Apply, so the service is read again: an edit of others
+ * since the page showed it is kept, and one in between is refused by the version.
+ */
+export async function setPaused(hub: Hub, name: string, isPaused: boolean, options: CallOptions): Promise<string> {
+  const { document } = await hub.fleet.get({ kind: "Service", name });
+  if (document?.object.case !== "service" || !document.object.value.spec) return text.unchanged;
+  document.object.value.spec.paused = isPaused;
+  await hub.fleet.apply({ documents: [document], mode: ApplyMode.UPDATE }, options);
+  return isPaused ? text.pausedNow : text.resumedNow;
+}
