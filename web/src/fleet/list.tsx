@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import { useNavigate } from "@tanstack/react-router";
-import { type ReactNode, useCallback, useEffect, useId, useMemo, useRef, useState } from "react";
+import { lazy, type ReactNode, Suspense, useCallback, useEffect, useId, useMemo, useRef, useState } from "react";
 import type { FleetRow } from "../gen/leat/fleet/v1/query_pb";
 import { useHub } from "../hub/hub.ts";
 import { countsOf, listSource, type Query, type Range, type Window, windowFor } from "../hub/list.ts";
@@ -12,14 +12,23 @@ import { classes } from "../parts/classes.ts";
 import { Command } from "../parts/command.tsx";
 import { byUrgency } from "../parts/counters.tsx";
 import { FilterField } from "../parts/filter.tsx";
-import { type Column, Grid } from "../parts/grid.tsx";
+import { orGone } from "../parts/gone.ts";
+import { type Column, Grid, type Select } from "../parts/grid.tsx";
 import { Dialog } from "../parts/overlay.tsx";
 import { Phase, toneOf } from "../parts/phase.tsx";
 import { Empty, ErrorState, Notice, Skeleton } from "../parts/states.tsx";
+import { say } from "../parts/status.tsx";
 import type { ListSearch } from "../shell/router.tsx";
 import { text } from "../text/en.ts";
 import styles from "./list.module.css";
 import { shellQuote } from "./refs.ts";
+import { allOf, isSelected, noSelection, type Selection, sizeOf, withRows } from "./selection.ts";
+
+// Most people look at a list, so what acts on many of it is loaded with the first selection.
+const Bulk = lazy(() => orGone(import("./bulk.tsx")).then((module) => ({ default: module.Bulk })));
+
+/** The most rows of a range that Shift selects. */
+const mostRange = 500;
 
 const firstRange: Range = { offset: 0, size: 100 };
 
@@ -88,6 +97,8 @@ export function FleetList(props: FleetListProps) {
     if (kind === "Cluster") void navigate({ to: "/clusters/$", params: { _splat: found.ref } });
     if (kind === "Repository") void navigate({ to: "/repositories/$", params: { _splat: found.ref } });
   };
+
+  const selecting = useSelection(JSON.stringify({ ...of, filter }), window, kind !== "Repository");
 
   const phases = byUrgency(countsOf(counts?.groups ?? [], "phase"));
   const chosen = search.phase?.split(",") ?? [];
@@ -160,6 +171,17 @@ export function FleetList(props: FleetListProps) {
         </div>
       )}
       {summary && window && summary(window)}
+      {selecting.isActing && (
+        <Suspense fallback={<Skeleton lines={1} />}>
+          <Bulk
+            query={{ ...of, filter }}
+            total={window?.total ?? 0}
+            selection={selecting.selection}
+            onSelection={selecting.set}
+            onIdle={selecting.close}
+          />
+        </Suspense>
+      )}
       <div className={styles.rows}>
         {list.failure && !isBadFilter && (!window || list.link === "stopped") ? (
           <ErrorState failure={list.failure} onRetry={store.retry} command={command} />
@@ -189,6 +211,7 @@ export function FleetList(props: FleetListProps) {
             onRange={onRange}
             onOpen={open}
             {...(isOld && { isOld })}
+            {...(selecting.of && { select: selecting.of })}
           />
         )}
       </div>
@@ -198,6 +221,44 @@ export function FleetList(props: FleetListProps) {
       <FilterHelp isOpen={isHelpOpen} onClose={() => setHelpOpen(false)} />
     </div>
   );
+}
+
+/**
+ * Returns what the person has selected of a list. Another filter is another list, and what is out of sight must not be
+ * acted upon, so its selection begins again. Shift selects what is between two rows of the window.
+ */
+function useSelection(key: string, window: Window | undefined, isOffered: boolean) {
+  const [held, setHeld] = useState({ key, selection: noSelection, anchor: 0 });
+  const [isActing, setActing] = useState(false);
+  const selection = held.key === key ? held.selection : noSelection;
+  const anchor = held.key === key ? held.anchor : 0;
+  const set = useCallback(
+    (next: Selection) => setHeld((before) => ({ key, selection: next, anchor: before.anchor })),
+    [key],
+  );
+  const select = (next: Selection, anchor: number) => {
+    setHeld({ key, selection: next, anchor });
+    setActing(true);
+  };
+  const size = sizeOf(selection);
+  const of: Select<FleetRow> = {
+    isSelected: ({ ref }) => isSelected(selection, ref),
+    state: size === 0 ? "none" : selection.isAll && selection.rows.size === 0 ? "all" : "some",
+    label: ({ ref }) => text.select(ref),
+    allLabel: text.selectAll(window?.total ?? 0),
+    onAll: () => select(size === 0 ? allOf(window?.total ?? 0) : noSelection, 0),
+    onSelect: (row, index, isRange) => {
+      const isOn = !isSelected(selection, row.ref);
+      const [first, last] = [Math.min(anchor, index), Math.max(anchor, index)];
+      const offset = window?.offset ?? 0;
+      const range = window?.rows.slice(Math.max(0, first - offset), last - offset + 1) ?? [];
+      const isWhole = isRange && range.length === last - first + 1 && range.length <= mostRange;
+      if (isRange && !isWhole) say(text.rangeTooLong);
+      else select(withRows(selection, isWhole ? range : [row], isOn), index);
+    },
+  };
+  const close = useCallback(() => setActing(false), []);
+  return { selection, set, isActing, close, of: isOffered ? of : undefined };
 }
 
 /**

@@ -39,6 +39,18 @@ export interface GridProps<Row> {
   onRange?: (first: number, last: number) => void;
   onOpen?: (row: Row) => void;
   isOld?: (row: Row) => boolean;
+  select?: Select<Row>;
+}
+
+/** Select lets people choose rows: by a box, or by the space bar on a row; with Shift all up to it. */
+export interface Select<Row> {
+  isSelected: (row: Row) => boolean;
+  /** Whether all rows are selected, or some. */
+  state: "none" | "some" | "all";
+  label: (row: Row) => string;
+  allLabel: string;
+  onSelect: (row: Row, index: number, isRange: boolean) => void;
+  onAll: () => void;
 }
 
 export const places = { title: "first", state: "state", note: "note", end: "end" } as const;
@@ -53,7 +65,7 @@ export const narrow = 64;
  * lost.
  */
 export function Grid<Row>(props: GridProps<Row>) {
-  const { columns, count, row, rowKey, onRange, onOpen } = props;
+  const { columns, count, row, rowKey, onRange, onOpen, select } = props;
   const isNarrow = useNarrow();
   const height = isNarrow ? narrow : wide;
   const { scroller, virtual, current, setActive, move } = useRows({ count, height });
@@ -65,6 +77,12 @@ export function Grid<Row>(props: GridProps<Row>) {
   }, [first, last, count, onRange]);
 
   const onKeyDown = (event: KeyboardEvent) => {
+    if (select && event.key === " " && (event.target as HTMLElement).dataset.index !== undefined) {
+      const found = row(current);
+      event.preventDefault();
+      if (found !== undefined) select.onSelect(found, current, event.shiftKey);
+      return;
+    }
     if (!isOnRow(event) || move(event) || event.key !== "Enter") return;
     const found = row(current);
     if (found !== undefined) {
@@ -76,27 +94,32 @@ export function Grid<Row>(props: GridProps<Row>) {
   const open = (event: MouseEvent) => {
     // A link in the row leads by itself, and a selection of text is not a click.
     const target = event.target as HTMLElement;
-    if (target.closest("a, button") || getSelection()?.toString()) return;
+    if (target.closest("a, button, label") || getSelection()?.toString()) return;
     const index = target.closest<HTMLElement>("[data-index]")?.dataset.index;
     const found = index === undefined ? undefined : row(Number(index));
     if (found !== undefined) onOpen?.(found);
   };
 
   const shown = useMemo(() => (isNarrow ? columns.filter((column) => column.place) : columns), [isNarrow, columns]);
-  const template = shown.map((column) => column.width).join(" ");
+  const template = [select && "1.5rem", ...shown.map((column) => column.width)].filter(Boolean).join(" ");
   return (
     <div ref={scroller} className={styles.scroller}>
       <div
         role="grid"
         aria-label={props.label}
         aria-rowcount={count + 1}
-        aria-colcount={shown.length}
-        aria-multiselectable={false}
+        aria-colcount={shown.length + (select ? 1 : 0)}
+        aria-multiselectable={select !== undefined}
         className={styles.grid}
         onKeyDown={onKeyDown}
       >
         <div role="rowgroup" className={styles.headGroup}>
           <div role="row" aria-rowindex={1} className={styles.head} style={{ gridTemplateColumns: template }}>
+            {select && (
+              <div role="columnheader" className={styles.title}>
+                <Check label={select.allLabel} state={select.state} onPress={select.onAll} />
+              </div>
+            )}
             {shown.map((column) => (
               <Title key={column.id} column={column} order={props.order} onOrder={props.onOrder} />
             ))}
@@ -126,6 +149,8 @@ export function Grid<Row>(props: GridProps<Row>) {
                 height={height}
                 template={isNarrow ? undefined : template}
                 columns={shown as readonly Column<unknown>[]}
+                isSelected={select && found !== undefined ? select.isSelected(found) : undefined}
+                select={select as Select<unknown> | undefined}
               />
             );
           })}
@@ -146,6 +171,8 @@ const MemoRow = memo(function GridRow({
   height,
   template,
   columns,
+  isSelected,
+  select,
 }: {
   found: unknown;
   index: number;
@@ -156,25 +183,47 @@ const MemoRow = memo(function GridRow({
   height: number;
   template: string | undefined;
   columns: readonly Column<unknown>[];
+  isSelected: boolean | undefined;
+  select: Select<unknown> | undefined;
 }) {
+  const before = select ? 1 : 0;
   return (
     <div
       role="row"
+      aria-selected={isSelected}
       data-index={index}
       aria-rowindex={index + 2}
       tabIndex={isCurrent ? 0 : -1}
-      className={classes(styles.row, isOld && styles.old, opens && styles.opens)}
+      className={classes(
+        styles.row,
+        isOld && styles.old,
+        opens && styles.opens,
+        select && styles.selectable,
+        isSelected === true && styles.selected,
+      )}
       style={{
         blockSize: height,
         transform: `translateY(${start}px)`,
         ...(template !== undefined && { gridTemplateColumns: template }),
       }}
     >
+      {select && (
+        <div role="gridcell" aria-colindex={1} className={styles.check}>
+          {found !== undefined && (
+            <Check
+              label={select.label(found)}
+              state={isSelected ? "all" : "none"}
+              onPress={(isRange) => select.onSelect(found, index, isRange)}
+              isInRow
+            />
+          )}
+        </div>
+      )}
       {columns.map((column, at) => (
         <div
           key={column.id}
           role="gridcell"
-          aria-colindex={at + 1}
+          aria-colindex={at + 1 + before}
           className={classes(
             styles.cell,
             column.isNumber && styles.number,
@@ -187,6 +236,34 @@ const MemoRow = memo(function GridRow({
     </div>
   );
 });
+
+/** Check is a box for a row, or for all. That of a row is no stop of the keyboard, because the row itself is one. */
+function Check({
+  label,
+  state,
+  onPress,
+  isInRow,
+}: {
+  label: string;
+  state: "none" | "some" | "all";
+  onPress: (isRange: boolean) => void;
+  isInRow?: boolean;
+}) {
+  return (
+    <label className={styles.checkLabel}>
+      <input
+        type="checkbox"
+        aria-label={label}
+        tabIndex={isInRow ? -1 : undefined}
+        checked={state === "all"}
+        ref={(box) => {
+          if (box) box.indeterminate = state === "some";
+        }}
+        onChange={(event) => onPress((event.nativeEvent as globalThis.MouseEvent).shiftKey === true)}
+      />
+    </label>
+  );
+}
 
 function Title<Row>({
   column,

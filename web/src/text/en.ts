@@ -278,6 +278,9 @@ export const text = {
     ["drifted=true", "also synced, paused and pinned"],
   ] as [string, string][],
   all: "All",
+  select: (ref: string) => `Select ${ref}`,
+  selectAll: (n: number) => `Select all ${number(n)} that match`,
+  rangeTooLong: "The range is longer than what is loaded. Select all that match, or narrow the filter.",
   shownCount: (n: number, kind: string) => {
     const [one, many] = kinds[kind] ?? [kind, kind];
     return count(n, one, many);
