@@ -6,7 +6,7 @@ import type { Hub } from "../hub/hub.ts";
 import { polled, type Source } from "../hub/live.ts";
 import { ms } from "../hub/time.ts";
 import { aboutAny, type KubeEvent, loadEvents } from "./events.ts";
-import { agentOf, loadInventory } from "./inventory.ts";
+import { agentOf, loadInventory, permitAgent } from "./inventory.ts";
 import type { Place } from "./names.ts";
 import { refOf } from "./refs.ts";
 
@@ -32,7 +32,7 @@ export function agentEventSource(hub: Hub, place: Place): Source<readonly AgentE
   let events: readonly AgentEvent[] = [];
   let count = 0;
   return {
-    load: async () => events,
+    load: () => permitAgent(hub, place, "watch", "events").then(() => events),
     async *follow(_, signal) {
       const answer = agentOf(hub, place).watchEvents({ service: place.service }, { signal });
       const stream = answer[Symbol.asyncIterator]();

@@ -6,11 +6,17 @@ import { AgentService } from "../gen/leat/agent/v1/agent_pb";
 import type { ObjectStatus } from "../gen/leat/type/v1/state_pb";
 import type { Hub } from "../hub/hub.ts";
 import { polled, type Source } from "../hub/live.ts";
+import { permit } from "../hub/permit.ts";
 import type { Place } from "./names.ts";
 import { rankOf, refOf } from "./refs.ts";
 
 export const agentOf = ({ clusters }: Hub, { cluster }: Place): Client<typeof AgentService> =>
   createClient(AgentService, clusters.transport(cluster));
+
+/** Returns when the person may read a part of services from a cluster's agent, and fails with the hub's reason if not. */
+export const permitAgent = (hub: Hub, { cluster }: Place, verb: "get" | "watch", part: string): Promise<void> =>
+  // No label of a path has a dot, so the dot is what stands between project and name.
+  permit(hub, { cluster: cluster.replace(".", "/"), verb, resource: `services/${part}` });
 
 /** Inventory is what a service has in its cluster, in the order in which its agent applies it. */
 export interface Inventory {
@@ -25,6 +31,7 @@ const every = 10_000;
 
 /** Returns a service's inventory. */
 export async function loadInventory(hub: Hub, place: Place, signal: AbortSignal): Promise<Inventory> {
+  await permitAgent(hub, place, "get", "inventory");
   const agent = agentOf(hub, place);
   const objects: ObjectStatus[] = [];
   let token = "";

@@ -10,6 +10,7 @@ import { Table } from "../../fleet/table.tsx";
 import type { AccessReason, ReviewAccessResponse } from "../../gen/leat/fleet/v1/people_pb";
 import { useHub } from "../../hub/hub.ts";
 import { useLive } from "../../hub/live.ts";
+import { permit } from "../../hub/permit.ts";
 import { Age } from "../../parts/age.tsx";
 import { Badge } from "../../parts/badge.tsx";
 import { Command } from "../../parts/command.tsx";
@@ -155,8 +156,11 @@ function Holders({ search }: { search: Search }) {
   const { value, failure, store } = useLive(
     `holders ${JSON.stringify([cluster, verb, resource, namespace])}`,
     () => ({
-      load: (signal) =>
-        hub.fleet.listAccessHolders({ cluster, attributes: attributesOf(verb, resource, namespace) }, { signal }),
+      load: async (signal) => {
+        await permit(hub, { cluster: "", verb: "list", resource: "auditrecords" });
+        const attributes = attributesOf(verb, resource, namespace);
+        return hub.fleet.listAccessHolders({ cluster, attributes }, { signal });
+      },
     }),
     hub.surroundings,
   );

@@ -14,6 +14,7 @@ import { auditPage, auditSource, mostRecords, type Question } from "../../hub/au
 import { type Failure, failureOf } from "../../hub/failure.ts";
 import { useHub } from "../../hub/hub.ts";
 import { useLive } from "../../hub/live.ts";
+import { permit } from "../../hub/permit.ts";
 import { Age } from "../../parts/age.tsx";
 import { Badge } from "../../parts/badge.tsx";
 import { Button } from "../../parts/button.tsx";
@@ -39,6 +40,8 @@ const fields: readonly Field<"by" | "kind" | "name" | "cluster" | "verb" | "outc
   { name: "since", label: people.audit.since, choices: people.audit.spans },
 ];
 
+const readsAudit = { cluster: "", verb: "list", resource: "auditrecords" };
+
 /** AuditPage says who changed what in the hub, when, and why they say they did. */
 export function AuditPage() {
   const hub = useHub();
@@ -51,7 +54,10 @@ export function AuditPage() {
   const key = JSON.stringify(question);
   const { value, failure, link, store } = useLive(
     `audit ${key}`,
-    () => auditSource(hub.fleet, question, hub.surroundings),
+    () => {
+      const source = auditSource(hub.fleet, question, hub.surroundings);
+      return { ...source, load: (signal) => permit(hub, readsAudit).then(() => source.load(signal)) };
+    },
     hub.surroundings,
   );
   const [older, setOlder] = useState<{ of: string; records: readonly AuditRecord[]; next: string }>();

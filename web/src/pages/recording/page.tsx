@@ -9,6 +9,7 @@ import { shellQuote } from "../../fleet/refs.ts";
 import { TunnelService } from "../../gen/leat/tunnel/v1/tunnel_pb";
 import { type Failure, failureOf } from "../../hub/failure.ts";
 import { useHub } from "../../hub/hub.ts";
+import { permit } from "../../hub/permit.ts";
 import { Button } from "../../parts/button.tsx";
 import { CastReader, countUntil, findIn, mostMatches, playTimes } from "../../parts/cast.ts";
 import { Command } from "../../parts/command.tsx";
@@ -52,6 +53,7 @@ function useRecording(id: string): Loaded & { retry: () => void } {
     };
     const read = async () => {
       let shown = performance.now();
+      await permit(hub, { cluster: "", verb: "get", resource: "recordings" });
       const call = createClient(TunnelService, hub.tunnel).getRecording({ id }, { signal: ended.signal });
       for await (const { data } of call) {
         reader.read(data);

@@ -15,6 +15,7 @@ import { type Recording, TunnelService } from "../../gen/leat/tunnel/v1/tunnel_p
 import { type Failure, failureOf } from "../../hub/failure.ts";
 import { type Hub, useHub } from "../../hub/hub.ts";
 import { polled, useLive } from "../../hub/live.ts";
+import { permit } from "../../hub/permit.ts";
 import { clusterPath } from "../../kube/names.ts";
 import { Age } from "../../parts/age.tsx";
 import { Button } from "../../parts/button.tsx";
@@ -45,7 +46,8 @@ const fields: readonly Field<keyof RecordingsSearch>[] = [
   { name: "since", label: recordings.since, choices: people.audit.spans },
 ];
 
-function load(hub: Hub, { by, cluster, since }: RecordingsSearch, token: string, signal?: AbortSignal) {
+async function load(hub: Hub, { by, cluster, since }: RecordingsSearch, token: string, signal?: AbortSignal) {
+  await permit(hub, { cluster: "", verb: "list", resource: "recordings" });
   const span = since && spans[since];
   return createClient(TunnelService, hub.tunnel).listRecordings(
     {

@@ -11,7 +11,7 @@ import type { PlanBundle } from "../../gen/leat/distributor/v1/plan_pb";
 import type { Service } from "../../gen/leat/fleet/v1/resources_pb";
 import { useHub } from "../../hub/hub.ts";
 import { useLive } from "../../hub/live.ts";
-import { agentOf } from "../../kube/inventory.ts";
+import { agentOf, permitAgent } from "../../kube/inventory.ts";
 import { placeOf } from "../../kube/names.ts";
 import { refOf } from "../../kube/refs.ts";
 import { Age } from "../../parts/age.tsx";
@@ -79,8 +79,11 @@ function Compared({
   const { value, failure, asOf, link, store } = useLive(
     JSON.stringify(["diff", name, turn, bundles?.map(({ digest }) => digest)]),
     () => ({
-      load: async (signal) =>
-        (await agentOf(hub, place).diff({ service: place.service, bundles: [...(bundles ?? [])] }, { signal })).objects,
+      load: async (signal) => {
+        await permitAgent(hub, place, "get", "diff");
+        const asked = { service: place.service, bundles: [...(bundles ?? [])] };
+        return (await agentOf(hub, place).diff(asked, { signal })).objects;
+      },
     }),
     hub.surroundings,
     true,

@@ -1,0 +1,48 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+import { KnownError } from "./failure.ts";
+import type { Hub } from "./hub.ts";
+
+// A page asks the hub whether the person may read something before it reads it. A refused call is on record as one, and
+// a person who only opens a page has tried nothing.
+
+/** Permission is what a call needs, as the hub's roles name it. */
+export interface Permission {
+  /** The cluster whose agent is called. Empty is the hub itself. */
+  cluster: string;
+  verb: string;
+  resource: string;
+}
+
+/** How long the hub's consent holds. Each call is checked by the hub anyway. */
+const fresh = 60_000;
+
+const consents = new WeakMap<Hub, Map<string, { at: number; answer: Promise<void> }>>();
+
+async function ask(hub: Hub, { cluster, verb, resource }: Permission): Promise<void> {
+  const attributes = { verb, apiGroup: "leat.dev", resource };
+  const { allowed, reason } = await hub.fleet.reviewAccess({ cluster, attributes }).catch(() => {
+    // The call itself says whether it is allowed, or that the hub does not answer.
+    return { allowed: true, reason: "" };
+  });
+  if (!allowed)
+    throw new KnownError({ kind: "refused", reason: "ACCESS_DENIED", message: reason.slice(0, 2000), metadata: {} });
+}
+
+/**
+ * Returns when the person has the permission, and fails with the hub's reason if they do not. Everything that reads by
+ * the same permission shares one question. A refusal is not kept, so the next visit asks again.
+ */
+export function permit(hub: Hub, needs: Permission): Promise<void> {
+  const own = consents.get(hub) ?? new Map<string, { at: number; answer: Promise<void> }>();
+  consents.set(hub, own);
+  const key = JSON.stringify([needs.cluster, needs.verb, needs.resource]);
+  const now = hub.surroundings.now();
+  const known = own.get(key);
+  if (known && now - known.at < fresh) return known.answer;
+  const answer = ask(hub, needs);
+  own.set(key, { at: now, answer });
+  answer.catch(() => own.delete(key));
+  return answer;
+}
