@@ -6,6 +6,7 @@ import { describe, expect, test } from "vitest";
 import { page } from "vitest/browser";
 import { type Answers, refusal, serviceDocument } from "./hub.ts";
 import { open } from "./open.tsx";
+import { reachApi } from "./reach.ts";
 import { expectAccessible } from "./render.tsx";
 
 /** Returns answers to a person without rights, who is asked about by the hub's own question alone. */
@@ -57,6 +58,17 @@ describe("what the hub would refuse is not called", () => {
       await expectAccessible();
     });
   }
+
+  test("a kind of a cluster is not listed, and neither are its namespaces", async () => {
+    const { kube, requests } = reachApi();
+    const { answers, asked } = without();
+    open("/clusters/berlin/resources?kind=deployments.apps&namespace=shop", { ...answers, kube });
+    await expect.element(page.getByText('no binding gives ada the permission "list deployments" there')).toBeVisible();
+    await expect.poll(() => asked).toContain("list namespaces berlin ");
+    expect(requests.map(({ url }) => url.pathname)).not.toContain("/api/v1/namespaces");
+    expect(requests.map(({ url }) => url.pathname)).not.toContain("/apis/apps/v1/namespaces/shop/deployments");
+    await expectAccessible();
+  });
 
   test("who else has a right is for readers of the record", async () => {
     const { answers, called } = without();

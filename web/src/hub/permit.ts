@@ -9,10 +9,13 @@ import type { Hub } from "./hub.ts";
 
 /** Permission is what a call needs, as the hub's roles name it. */
 export interface Permission {
-  /** The cluster whose agent is called. Empty is the hub itself. */
+  /** The cluster whose agent or API is called, as people name it. Empty is the hub itself. */
   cluster: string;
   verb: string;
   resource: string;
+  /** The API group and the namespace of a request to the cluster's API. Without a group it is a call of Leat. */
+  apiGroup?: string;
+  namespace?: string;
 }
 
 /** How long the hub's consent holds. Each call is checked by the hub anyway. */
@@ -20,8 +23,11 @@ const fresh = 60_000;
 
 const consents = new WeakMap<Hub, Map<string, { at: number; answer: Promise<void> }>>();
 
-async function ask(hub: Hub, { cluster, verb, resource }: Permission): Promise<void> {
-  const attributes = { verb, apiGroup: "leat.dev", resource };
+async function ask(
+  hub: Hub,
+  { cluster, verb, resource, apiGroup = "leat.dev", namespace = "" }: Permission,
+): Promise<void> {
+  const attributes = { verb, apiGroup, resource, namespace };
   const { allowed, reason } = await hub.fleet.reviewAccess({ cluster, attributes }).catch(() => {
     // The call itself says whether it is allowed, or that the hub does not answer.
     return { allowed: true, reason: "" };
@@ -37,7 +43,7 @@ async function ask(hub: Hub, { cluster, verb, resource }: Permission): Promise<v
 export function permit(hub: Hub, needs: Permission): Promise<void> {
   const own = consents.get(hub) ?? new Map<string, { at: number; answer: Promise<void> }>();
   consents.set(hub, own);
-  const key = JSON.stringify([needs.cluster, needs.verb, needs.resource]);
+  const key = JSON.stringify([needs.cluster, needs.verb, needs.resource, needs.apiGroup, needs.namespace]);
   const now = hub.surroundings.now();
   const known = own.get(key);
   if (known && now - known.at < fresh) return known.answer;

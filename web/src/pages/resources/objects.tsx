@@ -8,6 +8,7 @@ import { ReachFailure, ReachNotice } from "../../fleet/reach.tsx";
 import { shellQuote } from "../../fleet/refs.ts";
 import { useHub } from "../../hub/hub.ts";
 import { useLive } from "../../hub/live.ts";
+import { permit } from "../../hub/permit.ts";
 import { originOf } from "../../kube/api.ts";
 import { coreGroup, type Kind, noNamespace, resourceOf } from "../../kube/discovery.ts";
 import { type Entry, type Heading, type Listing, listingSource } from "../../kube/listing.ts";
@@ -37,11 +38,16 @@ export function Objects({ cluster, path, kind }: { cluster: string; path: string
   };
   const { value, failure, link, asOf, store } = useLive(
     JSON.stringify(["list", path, kind, selection]),
-    () => listingSource(hub, path, kind, selection),
+    () => {
+      const source = listingSource(hub, path, kind, selection);
+      const { group: apiGroup, resource } = kind;
+      const needs = { cluster, verb: "list", apiGroup, resource, namespace: selection.namespace };
+      return { ...source, load: (signal) => permit(hub, needs).then(() => source.load(signal)) };
+    },
     hub.surroundings,
     true,
   );
-  const fields = useFields(path, kind, selection.namespace);
+  const fields = useFields(cluster, path, kind, selection.namespace);
   const command = [
     "kubectl",
     `--context ${shellQuote(`leat-${path}`)}`,
@@ -139,13 +145,16 @@ type Asked = "namespace" | "labels" | "fields";
 const mostNamespaces = 500;
 
 /** Returns what a list is asked for. The namespaces are a choice where the person may list them, and a text elsewhere. */
-function useFields(path: string, kind: Kind, chosen: string): readonly Field<Asked>[] {
+function useFields(cluster: string, path: string, kind: Kind, chosen: string): readonly Field<Asked>[] {
   const hub = useHub();
   const { value } = useLive(
     `namespaces ${path} ${kind.isNamespaced}`,
     () => ({
-      load: async (signal) =>
-        kind.isNamespaced ? await readTable(hub, path, "/api/v1/namespaces", {}, signal) : undefined,
+      load: async (signal) => {
+        if (!kind.isNamespaced) return undefined;
+        await permit(hub, { cluster, verb: "list", apiGroup: "", resource: "namespaces" });
+        return readTable(hub, path, "/api/v1/namespaces", {}, signal);
+      },
     }),
     hub.surroundings,
     true,
