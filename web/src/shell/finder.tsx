@@ -3,6 +3,7 @@
 
 import { useNavigate } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
+import { repositoryAt, shortCommit } from "../fleet/refs.ts";
 import type { FleetRow } from "../gen/leat/fleet/v1/query_pb";
 import { useHub } from "../hub/hub.ts";
 import { Palette, type PaletteEntry } from "../parts/palette.tsx";
@@ -24,29 +25,50 @@ const most = 8;
 /** Returns the filter that finds a text in names: what people type is a text, and no term of the language. */
 export const nameFilter = (typed: string) => `"${typed.replaceAll(/["\\]/g, " ").trim()}"`;
 
+/** Reports whether a text is a commit or its beginning, and long enough to be no word. */
+const isCommit = (typed: string) => /^(sha256:)?[0-9a-f]{7,64}$/.test(typed);
+
+/** Returns the addresses of the commits of these services that begin as typed. */
+function commitsIn(rows: readonly FleetRow[], typed: string): string[] {
+  const found = new Set<string>();
+  for (const row of rows) {
+    for (const [index, commit] of row.commits.entries()) {
+      const repository = repositoryAt(row, index);
+      if (repository && commit.startsWith(typed)) found.add(`${repository}@${commit}`);
+    }
+  }
+  return [...found].slice(0, most);
+}
+
 /** Finder is the palette with the UI's pages and actions, and with what the hub finds. */
 export function Finder({ onClose }: { onClose: () => void }) {
   const hub = useHub();
   const navigate = useNavigate();
   const [query, setQuery] = useState("");
-  const [found, setFound] = useState<{ query: string; rows: FleetRow[][] }>({ query: "", rows: [] });
+  const [found, setFound] = useState<{ query: string; rows: FleetRow[][]; commits: string[] }>({
+    query: "",
+    rows: [],
+    commits: [],
+  });
   const typed = query.trim();
 
   useEffect(() => {
     if (typed.length < 2) return;
     const ended = new AbortController();
     const timer = setTimeout(() => {
-      const asked = kinds.map(async ({ kind }) => {
+      const ask = async (kind: string, filter: string) => {
         try {
-          const query = { kind, filter: nameFilter(typed), size: most, order: "name" };
+          const query = { kind, filter, size: most, order: "name" };
           return (await hub.query.queryFleet({ query }, { signal: ended.signal })).rows;
         } catch {
           // Pages and actions are found without the hub, and the page behind shows what is wrong with it.
           return [];
         }
-      });
-      void Promise.all(asked).then((rows) => {
-        if (!ended.signal.aborted) setFound({ query: typed, rows });
+      };
+      const named = Promise.all(kinds.map(({ kind }) => ask(kind, nameFilter(typed))));
+      const having = isCommit(typed) ? ask("Service", `commit="${typed}"`) : [];
+      void Promise.all([named, having]).then(([rows, services]) => {
+        if (!ended.signal.aborted) setFound({ query: typed, rows, commits: commitsIn(services, typed) });
       });
     }, pause);
     return () => {
@@ -79,6 +101,17 @@ export function Finder({ onClose }: { onClose: () => void }) {
       label: text.fleetSources,
       run: () => void navigate({ to: "/fleet-sources" }),
     },
+    { id: "projects", icon: "project", label: text.projects, run: () => void navigate({ to: "/projects" }) },
+    {
+      id: "configuration",
+      icon: "sliders",
+      label: text.configuration,
+      run: () => void navigate({ to: "/configuration" }),
+    },
+    { id: "access", icon: "key", label: text.access, run: () => void navigate({ to: "/access" }) },
+    { id: "audit", icon: "clock", label: text.audit, run: () => void navigate({ to: "/audit" }) },
+    { id: "recordings", icon: "system", label: text.recordings, run: () => void navigate({ to: "/recordings" }) },
+    { id: "me", icon: "person", label: text.me, run: () => void navigate({ to: "/me" }) },
   ];
   const actions: PaletteEntry[] = [
     ...themes.map((theme) => ({
@@ -89,7 +122,7 @@ export function Finder({ onClose }: { onClose: () => void }) {
     })),
     { id: "sign-out", icon: "key", label: text.signOut, run: () => void hub.tokens.signOut().catch(() => {}) },
   ];
-  const rows = typed.length >= 2 ? found.rows : [];
+  const { rows, commits } = typed.length >= 2 ? found : { rows: [], commits: [] };
   return (
     <Palette
       isOpen
@@ -99,6 +132,18 @@ export function Finder({ onClose }: { onClose: () => void }) {
       isBusy={typed.length >= 2 && found.query !== typed}
       groups={[
         { title: text.pages, entries: pages.filter(matches) },
+        {
+          title: text.column.commit,
+          entries: commits.map((address) => {
+            const [repository = "", commit = ""] = address.split("@");
+            return {
+              id: `commit-${address.replaceAll(/[^\w-]/g, "_")}`,
+              icon: "repository" as const,
+              label: text.commitOf(shortCommit(commit), repository),
+              run: () => void navigate({ to: "/commits/$", params: { _splat: address } }),
+            };
+          }),
+        },
         ...kinds.map(({ kind, icon, to, title }, index) => ({
           title,
           entries: (rows[index] ?? []).map((row) => ({

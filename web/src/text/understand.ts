@@ -77,6 +77,7 @@ export const understand = {
     newest: "To the newest",
     time: "Time",
     line: "Line",
+    matching: (n: number) => count(n, "line matches", "lines match"),
     shown: (shown: number, all: number, containers: number) =>
       `${shown === all ? count(all, "line", "lines") : `${number(shown)} of ${count(all, "line", "lines")}`} of ${count(containers, "container", "containers")}`,
     dropped: (n: number) => `The ${number(n)} oldest lines were dropped to make room for newer ones.`,

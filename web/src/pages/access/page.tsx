@@ -81,26 +81,42 @@ function Review({ search }: { search: Search }) {
     }),
     hub.surroundings,
   );
-  if (failure) return <ErrorState failure={failure} onRetry={store.retry} command={commandOf(search)} />;
-  if (!value) return <Skeleton />;
-  return <Answer answer={value} isOne={verb !== undefined} />;
+  return (
+    <Card title={people.access.answer}>
+      {/* It outlives each answer, so that a screen reader says the next one while the focus stays in the form. */}
+      <div role="status" className={styles.answer}>
+        {value && !failure && <Verdict answer={value} />}
+      </div>
+      {failure ? (
+        <ErrorState failure={failure} onRetry={store.retry} command={commandOf(search)} />
+      ) : value ? (
+        <Reasons answer={value} isOne={verb !== undefined} />
+      ) : (
+        <Skeleton />
+      )}
+    </Card>
+  );
 }
 
-function Answer({ answer, isOne }: { answer: ReviewAccessResponse; isOne: boolean }) {
-  const { allowed, reason, reasons, user, groups, permissions } = answer;
+function Verdict({ answer: { allowed, reason } }: { answer: ReviewAccessResponse }) {
+  return (
+    <Notice
+      tone={allowed ? "ok" : "warn"}
+      icon={allowed ? "check" : "lock"}
+      title={allowed ? people.access.allowed : people.access.refused}
+    >
+      {reason !== "" && <p>{reason}</p>}
+    </Notice>
+  );
+}
+
+/** Reasons are what the hub decided by. */
+function Reasons({ answer, isOne }: { answer: ReviewAccessResponse; isOne: boolean }) {
+  const { reasons, user, groups, permissions } = answer;
   const verbs = new Map<string, string[]>();
   for (const { verb, resource } of permissions) verbs.set(resource, [...(verbs.get(resource) ?? []), verb]);
   return (
-    <Card title={people.access.answer}>
-      <div className={styles.answer}>
-        <Notice
-          tone={allowed ? "ok" : "warn"}
-          icon={allowed ? "check" : "lock"}
-          title={allowed ? people.access.allowed : people.access.refused}
-        >
-          {reason !== "" && <p>{reason}</p>}
-        </Notice>
-      </div>
+    <>
       {(user !== "" || groups.length > 0) && (
         <Facts
           facts={[
@@ -136,7 +152,7 @@ function Answer({ answer, isOne }: { answer: ReviewAccessResponse; isOne: boolea
             }))}
         />
       )}
-    </Card>
+    </>
   );
 }
 

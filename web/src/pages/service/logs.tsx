@@ -48,7 +48,10 @@ export function Logs({ name, service }: { name: string; service: Service }) {
     void navigate({
       to: ".",
       search: (now) =>
-        Object.fromEntries(Object.entries({ ...now, ...next }).filter(([, each]) => each)) as ServiceSearch,
+        Object.fromEntries(
+          // That the explanation is hidden is a choice, too.
+          Object.entries({ ...now, ...next }).filter(([key, each]) => (key === "why" ? each !== undefined : each)),
+        ) as ServiceSearch,
       replace: true,
     });
   const searching = useSearching(search.find ?? "", search.regexp === true);
@@ -167,10 +170,10 @@ const timeOf = new Intl.DateTimeFormat("en", {
 const budget = 12;
 
 /**
- * Returns the lines that match. A line is looked at once for each filter, and a large log over several frames, so that
+ * Returns the lines that match, and whether all lines were looked at. A line is looked at once for each filter, and a large log over several frames, so that
  * the page answers while it is searched.
  */
-function useMatching(read: Read, matches: ((line: string) => boolean) | undefined, filter: string): Entry[] {
+function useMatching(read: Read, matches: ((line: string) => boolean) | undefined, filter: string) {
   const [seen] = useState(() => ({ filter: "", verdicts: new WeakMap<Entry, boolean>() }));
   const [turn, setTurn] = useState(0);
   if (seen.filter !== filter) {
@@ -201,7 +204,7 @@ function useMatching(read: Read, matches: ((line: string) => boolean) | undefine
     const timer = setTimeout(() => setTurn(turn + 1));
     return () => clearTimeout(timer);
   }, [isDone, turn]);
-  return found;
+  return { found, isDone };
 }
 
 const rowHeight = 22;
@@ -220,12 +223,19 @@ function Shown({
   isLive: boolean;
 }) {
   const { ring, sources, failures, omitted, hasGap } = read;
-  const entries = useMatching(read, matches, filter);
+  const { found: entries, isDone } = useMatching(read, matches, filter);
   const [isFollowing, setFollowing] = useState(true);
   const [chosen, setChosen] = useState<Entry>();
   const count = entries.length;
   const { scroller, virtual, current, setActive, move } = useRows({ count, height: rowHeight });
   const last = useRef(0);
+
+  // New lines go on changing the count below, so a screen reader says it once for each filter.
+  const [said, setSaid] = useState("");
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the filter is what changes
+  useEffect(() => {
+    if (isDone) setSaid(isFiltered ? understand.logs.matching(count) : "");
+  }, [filter, isDone, isFiltered]);
 
   useEffect(() => {
     if (isFollowing && count > 0) virtual.scrollToIndex(count - 1, { align: "end" });
@@ -245,6 +255,12 @@ function Shown({
       event.preventDefault();
       setChosen(entries[current]);
     }
+  };
+
+  // The button that closes the line goes with it, so the focus returns to the lines.
+  const close = () => {
+    setChosen(undefined);
+    scroller.current?.querySelector<HTMLElement>("[role=row][tabindex='0']")?.focus();
   };
 
   const firstFailure = [...failures.values()][0];
@@ -308,6 +324,9 @@ function Shown({
         </div>
       )}
       <div className={styles.foot}>
+        <span role="status" className="unseen">
+          {said}
+        </span>
         <span>{understand.logs.shown(count, ring.entries.length, sources.length)}</span>
         {isLive && !isFollowing && count > 0 && (
           <Button icon="arrowDown" onClick={() => setFollowing(true)}>
@@ -315,7 +334,7 @@ function Shown({
           </Button>
         )}
       </div>
-      {chosen && <Chosen entry={chosen} source={sources[chosen.source]} onClose={() => setChosen(undefined)} />}
+      {chosen && <Chosen entry={chosen} source={sources[chosen.source]} onClose={close} />}
     </>
   );
 }
