@@ -114,7 +114,6 @@ export const text = {
   list: (parts: string[]) => lists.format(parts),
   /** The hub begins its messages in lower case, as parts of sentences. */
   sentence: (message: string) => message.charAt(0).toUpperCase() + message.slice(1),
-  time: (at: number) => times.format(at),
   now: "now",
   ago: (n: number, unit: string) => `${spans[unit]?.format(n)} ago`,
   until: (n: number, unit: string) => `in ${spans[unit]?.format(n)}`,
@@ -231,21 +230,9 @@ export const text = {
   reloadLoses: "The page has text that is not sent. Copy it first, if you still need it.",
 
   // Sign-in.
-  signIn: "Sign in",
-  signInLead: "One view of your clusters, and of what runs in them.",
-  signInWith: (title: string) => `Continue with ${title}`,
-  or: "or",
-  apiToken: "API token",
-  apiTokenHelp:
-    "leat create token makes one. This browser keeps a session for it, not the token, for 12 hours at most.",
-  apiTokenEmpty: "Paste a token first.",
   signingIn: "Signing in …",
-  codeUsed: "The link has been used, or is too old. Make another one, or sign in below.",
-  sessionEnded: "Your session has ended. Sign in again to continue where you were.",
   noCookie:
     "Your browser has kept no session. It keeps one for https alone, and on your own machine at localhost or leat.localhost.",
-  methodsFailed: "The hub does not answer, so its ways to sign in are not known yet.",
-  linkCommand: "A signed-in link",
 
   // Problems.
   allWell: "All is well",
@@ -255,8 +242,6 @@ export const text = {
   problemsOmitted: (n: number) => `${count(n, "smaller problem is", "smaller problems are")} not shown.`,
   inClusters: (n: number) => `in ${count(n, "cluster", "clusters")}`,
   withServices: (n: number) => `with ${count(n, "service", "services")}, whose states are old`,
-  since: "since",
-  firstSeen: "first",
   lastSeen: "latest",
   showAll: (n: number, kind: string) =>
     n === 1 ? `Show it in ${(kinds[kind] ?? ["", kind])[1]}` : `Show all ${number(n)}`,
@@ -324,18 +309,7 @@ export const text = {
   },
 
   // A service, a cluster.
-  overview: "Overview",
-  revisions: "Revisions",
-  sources: "Sources",
   conditions: "Conditions",
-  objects: "Objects that need attention",
-  noObjects: "Every object that the agent reports is as it should be.",
-  noRevisions: "No revision yet",
-  noRevisionsBody: "The first one appears when the cluster's agent reports.",
-  driftTitle: "Changed by others",
-  applied: "Applied",
-  notApplied: "Not applied yet",
-  neverResolved: "never resolved",
   head: "default branch",
   condition: {
     synced: "Synced",
@@ -382,20 +356,6 @@ export const text = {
     services: "Services",
   },
   // A repository.
-  repository: {
-    fetchNow: "Fetch now",
-    fetched: (name: string) => `${name} is as its upstream.`,
-    notFetched: (message: string) => `It was not fetched: ${message}`,
-    suspended: "It is suspended: Leat does not fetch it.",
-  },
-  repositoryType: { 0: "Git", 1: "Git", 2: "Helm", 3: "OCI" } as Record<number, string>,
-  mirror: "Mirror",
-  heldRefs: "Refs that are held back",
-  heldRefsMore: (n: number) => `and ${number(n)} more`,
-  heldRefsBody: "Their commits are not signed by an accepted key. Services get the last accepted one.",
-  usedBy: "Services from it",
-  usedByNone: "No service uses it",
-  usedByNoneBody: "A service names it as a source.",
 
   // A commit.
   commitOf: (commit: string, repository: string) => (repository === "" ? commit : `${commit} of ${repository}`),
@@ -428,29 +388,14 @@ export const text = {
   hubSays: (reason: string) => `The hub says: ${reason}`,
   notDone: "The hub has not answered, so it is not known whether this was done",
   notDoneAdvice: "Look at the page once it is live again, before you repeat it.",
-  sync: "Sync now",
   syncAsked: "Sync requested. Its agent carries it out.",
   syncWithOld: (reason: string, message: string) =>
     `Sync requested with the last known content, because its repositories could not be fetched: ${reason} ${message}`,
   pause: "Pause",
-  pauseTitle: (name: string) => `Pause ${name}`,
-  pauseBody: "Its objects stay as they are. Commits and edits wait until somebody resumes it.",
   pausedNow: "Paused.",
   resume: "Resume",
   resumedNow: "Resumed. What has changed in the meantime is applied now.",
   unchanged: "Nothing has changed.",
-  rollback: "Roll back",
-  rollbackTo: (revision: bigint) => `Roll back to revision ${revision}`,
-  rollbackTitle: (revision: bigint) => `Roll back to revision ${revision}`,
-  rollbackBody: (cluster: string) =>
-    `${cluster} gets this content in place of the present one. Commits and rollouts pass the service by until you ` +
-    "release it. Its spec and its configuration stay as they are.",
-  rolledBack: (revision: bigint) => `Pinned to revision ${revision}.`,
-  present: "Present",
-  release: "Release the pin",
-  releaseTitle: (revision: bigint) => `Release the pin to revision ${revision}`,
-  releaseBody: "The service follows its sources again, or the rollouts of its policy, and gets what it has missed.",
-  released: "Released. It follows its sources again.",
   oldWord: "The cluster is not connected. This is its last word, and may be out of date.",
   health: {
     0: "Not observed",
@@ -460,7 +405,6 @@ export const text = {
     4: "Terminating",
     5: "Missing",
   } as Record<number, string>,
-  outcome: { 0: "In progress", 1: "Healthy", 2: "Failed", 3: "Superseded" } as Record<number, string>,
   size,
   /** A span of a spec, in the units that people write. */
   span: (seconds: number) =>

@@ -8,6 +8,7 @@ import type { Repository } from "../../gen/leat/fleet/v1/resources_pb";
 import { type Hub, useHub } from "../../hub/hub.ts";
 import { Button } from "../../parts/button.tsx";
 import { text } from "../../text/en.ts";
+import { repositoryText } from "../../text/repository.ts";
 
 const verbs = ["sync", "update"] as const;
 
@@ -26,8 +27,9 @@ export const useRepositoryRights = (ref: string, { metadata }: Repository): Refu
 
 async function fetchNow(hub: Hub, name: string): Promise<string> {
   const { problem } = await hub.fleet.syncRepository({ name });
-  if (problem) throw new Unsuccessful(reasonName(problem.reason), text.repository.notFetched(problem.message));
-  return text.repository.fetched(name);
+  if (problem)
+    throw new Unsuccessful(reasonName(problem.reason), repositoryText.repository.notFetched(problem.message));
+  return repositoryText.repository.fetched(name);
 }
 
 /** RepositoryActions are what a person can do with a repository. */
@@ -50,7 +52,7 @@ export function RepositoryActions({
       <Button
         kind="primary"
         busy={running === "fetch"}
-        refused={refused("sync") ?? (isSuspended ? text.repository.suspended : undefined)}
+        refused={refused("sync") ?? (isSuspended ? repositoryText.repository.suspended : undefined)}
         onClick={() =>
           void run("fetch", async () => {
             try {
@@ -61,7 +63,7 @@ export function RepositoryActions({
           })
         }
       >
-        {text.repository.fetchNow}
+        {repositoryText.repository.fetchNow}
       </Button>
     </Actions>
   );

@@ -20,6 +20,7 @@ import { ExternalLink } from "../../parts/link.tsx";
 import { Empty, ErrorState, Notice, Skeleton } from "../../parts/states.tsx";
 import { useTitle } from "../../shell/shell.tsx";
 import { text } from "../../text/en.ts";
+import { repositoryText } from "../../text/repository.ts";
 import { RepositoryActions, useRepositoryRights } from "./actions.tsx";
 import styles from "./page.module.css";
 import { Webhook } from "./webhook.tsx";
@@ -95,7 +96,7 @@ function Shown({
         problem={problem && { reason: reasonName(problem.reason), message: problem.message }}
         facts={
           <>
-            <Badge>{text.repositoryType[spec?.type ?? 0] ?? text.phase.UNKNOWN}</Badge>
+            <Badge>{repositoryText.repositoryType[spec?.type ?? 0] ?? text.phase.UNKNOWN}</Badge>
             <span className={styles.url}>
               <ExternalLink href={spec?.url ?? ""} />
             </span>
@@ -114,19 +115,19 @@ function Shown({
       {status?.notices.slice(0, mostNotices).map((notice) => (
         <Notice key={notice} tone="warn" icon="info" title={notice} />
       ))}
-      <Card title={text.mirror}>
+      <Card title={repositoryText.mirror}>
         <Facts facts={mirrorFacts(repository, status)} />
       </Card>
       {held.length > 0 && (
-        <Card title={text.heldRefs}>
-          <p className={styles.lead}>{text.heldRefsBody}</p>
+        <Card title={repositoryText.heldRefs}>
+          <p className={styles.lead}>{repositoryText.heldRefsBody}</p>
           <ul className={styles.refs}>
             {held.slice(0, mostHeld).map((each) => (
               <li key={each}>
                 <code>{each}</code>
               </li>
             ))}
-            {held.length > mostHeld && <li>{text.heldRefsMore(held.length - mostHeld)}</li>}
+            {held.length > mostHeld && <li>{repositoryText.heldRefsMore(held.length - mostHeld)}</li>}
           </ul>
         </Card>
       )}
@@ -146,7 +147,7 @@ function Shown({
           })
         }
       />
-      <ListSection title={text.usedBy}>
+      <ListSection title={repositoryText.usedBy}>
         <FleetList
           kind="Service"
           noun="services"
@@ -162,8 +163,8 @@ function Shown({
           columns={serviceColumns}
           isOld={isOldRow}
           empty={
-            <Empty icon="service" title={text.usedByNone}>
-              <p>{text.usedByNoneBody}</p>
+            <Empty icon="service" title={repositoryText.usedByNone}>
+              <p>{repositoryText.usedByNoneBody}</p>
             </Empty>
           }
         />

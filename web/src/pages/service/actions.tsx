@@ -11,6 +11,7 @@ import type { Revision, Service } from "../../gen/leat/fleet/v1/resources_pb";
 import { type Hub, useHub } from "../../hub/hub.ts";
 import { Button } from "../../parts/button.tsx";
 import { text } from "../../text/en.ts";
+import { serviceText } from "../../text/service.ts";
 
 const verbs = ["sync", "pause", "rollback"];
 
@@ -45,7 +46,7 @@ export function ServiceActions({ name, service, refused }: { name: string; servi
         refused={refused("sync")}
         onClick={() => void run("sync", () => syncService(hub, name, {}))}
       >
-        {text.sync}
+        {serviceText.sync}
       </Button>
       {isPaused ? (
         <Button
@@ -62,9 +63,9 @@ export function ServiceActions({ name, service, refused }: { name: string; servi
           onClick={() =>
             setStep({
               id: "pause",
-              title: text.pauseTitle(name),
+              title: serviceText.pauseTitle(name),
               verb: text.pause,
-              body: <p>{text.pauseBody}</p>,
+              body: <p>{serviceText.pauseBody}</p>,
               command: `leat pause service/${quoted}`,
               act: (options) => setPaused(hub, name, true, options),
             })
@@ -79,18 +80,18 @@ export function ServiceActions({ name, service, refused }: { name: string; servi
           onClick={() =>
             setStep({
               id: "release",
-              title: text.releaseTitle(pin),
-              verb: text.release,
-              body: <p>{text.releaseBody}</p>,
+              title: serviceText.releaseTitle(pin),
+              verb: serviceText.release,
+              body: <p>{serviceText.releaseBody}</p>,
               command: `leat rollback service/${quoted} --release`,
               act: async (options) => {
                 await hub.rollouts.releaseService({ name }, options);
-                return text.released;
+                return serviceText.released;
               },
             })
           }
         >
-          {text.release}
+          {serviceText.release}
         </Button>
       )}
       <StepDialog step={step} onClose={() => setStep(undefined)} />
@@ -106,12 +107,12 @@ export function rollbackStep(hub: Hub, name: string, service: Service, revision:
   const now = service.status?.sources.map(({ snapshot }) => snapshot?.version || shortCommit(snapshot?.commit ?? ""));
   return {
     id: `rollback-${revision.number}`,
-    title: text.rollbackTitle(revision.number),
-    verb: text.rollback,
+    title: serviceText.rollbackTitle(revision.number),
+    verb: serviceText.rollback,
     isDangerous: true,
     body: (
       <>
-        <p>{text.rollbackBody(service.spec?.cluster ?? "")}</p>
+        <p>{serviceText.rollbackBody(service.spec?.cluster ?? "")}</p>
         <Table
           columns={[text.column.repository, text.column.now, text.column.after]}
           rows={revision.commits.map((_, index) => ({
@@ -128,7 +129,7 @@ export function rollbackStep(hub: Hub, name: string, service: Service, revision:
     command: `leat rollback service/${shellQuote(name)} --to ${revision.number}`,
     act: async (options) => {
       const answer = await hub.rollouts.rollbackService({ name, revision: revision.number }, options);
-      return text.rolledBack(answer.revision);
+      return serviceText.rolledBack(answer.revision);
     },
   };
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-import { type KeyboardEvent, use, useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from "react";
+import { type KeyboardEvent, use, useId, useLayoutEffect, useMemo, useRef, useState } from "react";
 import { healthLook } from "../../fleet/health.tsx";
 import { Button } from "../../parts/button.tsx";
 import { classes } from "../../parts/classes.ts";
@@ -11,7 +11,17 @@ import { Stale } from "../../parts/phase.tsx";
 import { act } from "../../text/act.ts";
 import { text } from "../../text/en.ts";
 import styles from "./graph.module.css";
-import { boxHeight, boxWidth, inSight, layoutOf, type Placed, type Stem, stemsOf, type View } from "./layout.ts";
+import {
+  boxHeight,
+  boxWidth,
+  inSight,
+  isSameView,
+  layoutOf,
+  type Placed,
+  type Stem,
+  stemsOf,
+  type View,
+} from "./layout.ts";
 import { noteOf } from "./note.ts";
 import { healthOf, type Node } from "./tree.ts";
 
@@ -70,22 +80,24 @@ export function Graph({ name, branches, start, onFold, onOpen }: GraphProps) {
     const at = scroller.current;
     if (!at) return;
     const { scrollLeft, scrollTop, clientWidth, clientHeight } = at;
-    setView({
+    const now = {
       left: scrollLeft / scale,
       top: scrollTop / scale,
       width: clientWidth / scale,
       height: clientHeight / scale,
-    });
+    };
+    // An observer tells of the size once even if it is as before.
+    setView((was) => (isSameView(was, now) ? was : now));
   };
   // biome-ignore lint/correctness/useExhaustiveDependencies: what is in sight depends on the scale and the size
-  useLayoutEffect(look, [scale, layout]);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const at = scroller.current;
     if (!at) return;
+    look();
     const observer = new ResizeObserver(look);
     observer.observe(at);
     return () => observer.disconnect();
-  });
+  }, [scale, layout]);
 
   /** Scrolls so far that a node is in sight, and not further. */
   const reveal = (index: number) => {

@@ -91,6 +91,9 @@ export interface View {
   height: number;
 }
 
+export const isSameView = (a: View, b: View): boolean =>
+  a.left === b.left && a.top === b.top && a.width === b.width && a.height === b.height;
+
 /** Returns the first node that is not above a line. */
 function firstFrom(nodes: readonly Placed[], y: number): number {
   let [low, high] = [0, nodes.length];

@@ -8,6 +8,7 @@ import { Card } from "../../fleet/page.tsx";
 import { ReachFailure, ReachNotice } from "../../fleet/reach.tsx";
 import { shellQuote } from "../../fleet/refs.ts";
 import { TerminalLink } from "../../fleet/terminal.tsx";
+import { Views } from "../../fleet/views.tsx";
 import type { Service } from "../../gen/leat/fleet/v1/resources_pb";
 import { useHub } from "../../hub/hub.ts";
 import { useLive } from "../../hub/live.ts";
@@ -127,7 +128,7 @@ function Tree({
       {unfolded.length > mostFollowed && (
         <Notice tone="idle" icon="info" title={understand.tree.mostFollowed(mostFollowed)} />
       )}
-      <Views view={view} />
+      <ObjectViews view={view} />
       {view === "graph" ? (
         <Suspense fallback={<Skeleton lines={8} />}>
           <Graph name={name} branches={branches} start={start} onFold={onFold} onOpen={onOpen} />
@@ -146,31 +147,33 @@ function Tree({
   );
 }
 
-/** Views are the ways to look at the objects: as text, or drawn. Both unfold the same. */
-function Views({ view }: { view: "graph" | undefined }) {
+/** ObjectViews are the ways to look at the objects: as text, or drawn. Both unfold the same. */
+function ObjectViews({ view }: { view: "graph" | undefined }) {
   return (
-    <nav className={styles.views} aria-label={act.graph.views}>
-      <Link
-        from="/services/$"
-        to="."
-        search={{ tab: "objects" }}
-        replace
-        activeOptions={{ exact: true }}
-        aria-current={view ? undefined : "true"}
-      >
-        {act.graph.outline}
-      </Link>
-      <Link
-        from="/services/$"
-        to="."
-        search={{ tab: "objects", view: "graph" }}
-        replace
-        activeOptions={{ exact: true }}
-        aria-current={view ? "true" : undefined}
-      >
-        {act.graph.graph}
-      </Link>
-    </nav>
+    <div className={styles.views}>
+      <Views label={act.graph.views}>
+        <Link
+          from="/services/$"
+          to="."
+          search={{ tab: "objects" }}
+          replace
+          activeOptions={{ exact: true }}
+          aria-current={view ? undefined : "true"}
+        >
+          {act.graph.outline}
+        </Link>
+        <Link
+          from="/services/$"
+          to="."
+          search={{ tab: "objects", view: "graph" }}
+          replace
+          activeOptions={{ exact: true }}
+          aria-current={view ? "true" : undefined}
+        >
+          {act.graph.graph}
+        </Link>
+      </Views>
+    </div>
   );
 }
 

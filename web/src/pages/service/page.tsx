@@ -29,6 +29,7 @@ import type { ServiceTab } from "../../shell/router.tsx";
 import { useTitle } from "../../shell/shell.tsx";
 import { text } from "../../text/en.ts";
 import { metrics } from "../../text/metrics.ts";
+import { serviceText } from "../../text/service.ts";
 import { understand } from "../../text/understand.ts";
 import { rollbackStep, ServiceActions, useServiceRights } from "./actions.tsx";
 
@@ -147,7 +148,7 @@ function Shown({ name: ref, service, link }: { name: string; service: Service; l
           })
         }
         tabs={[
-          { id: "overview", label: text.overview, content: <Overview service={service} /> },
+          { id: "overview", label: serviceText.overview, content: <Overview service={service} /> },
           {
             id: "objects",
             label: understand.tree.tab,
@@ -204,7 +205,7 @@ function Shown({ name: ref, service, link }: { name: string; service: Service; l
           },
           {
             id: "revisions",
-            label: text.revisions,
+            label: serviceText.revisions,
             // The digest of what is applied is what a new revision changes.
             content: (
               <Revisions
@@ -232,14 +233,14 @@ function Overview({ service }: { service: Service }) {
   const drift = report?.drift ?? [];
   return (
     <div style={{ display: "grid", gap: "var(--space-5)", gridTemplateColumns: "minmax(0, 1fr)" }}>
-      <Card title={text.sources}>
+      <Card title={serviceText.sources}>
         <Table
           columns={[
             text.column.repository,
             text.column.ref,
             text.column.path,
             text.column.commit,
-            text.applied,
+            serviceText.applied,
             text.column.resolved,
           ]}
           rows={(spec?.sources ?? []).map((source, index) => {
@@ -262,9 +263,9 @@ function Overview({ service }: { service: Service }) {
                     version={snapshot.version}
                   />
                 ) : (
-                  text.neverResolved
+                  serviceText.neverResolved
                 ),
-                isApplied ? text.applied : text.notApplied,
+                isApplied ? serviceText.applied : serviceText.notApplied,
                 <Age key="age" at={ms(state?.resolvedAt)} />,
               ],
               note: state?.problem && (
@@ -319,7 +320,7 @@ function Overview({ service }: { service: Service }) {
           ]}
         />
       </Card>
-      <Card title={text.objects}>
+      <Card title={serviceText.objects}>
         {report && report.objects.length > 0 ? (
           <Table
             columns={[text.column.object, text.column.namespace, text.column.health, text.column.message]}
@@ -341,11 +342,11 @@ function Overview({ service }: { service: Service }) {
             }))}
           />
         ) : (
-          <p style={{ padding: "var(--space-4)", color: "var(--ink-2)" }}>{text.noObjects}</p>
+          <p style={{ padding: "var(--space-4)", color: "var(--ink-2)" }}>{serviceText.noObjects}</p>
         )}
       </Card>
       {drift.length > 0 && (
-        <Card title={text.driftTitle}>
+        <Card title={serviceText.driftTitle}>
           <Table
             columns={[text.column.object, text.column.namespace, text.column.message]}
             rows={drift.map((object, index) => ({
@@ -397,13 +398,13 @@ function Revisions({
   if (!value) return failure ? <ErrorState failure={failure} onRetry={store.retry} command={command} /> : <Skeleton />;
   if (value.length === 0) {
     return (
-      <Empty icon="clock" title={text.noRevisions}>
-        <p>{text.noRevisionsBody}</p>
+      <Empty icon="clock" title={serviceText.noRevisions}>
+        <p>{serviceText.noRevisionsBody}</p>
       </Empty>
     );
   }
   return (
-    <Card title={text.revisions} note={<Command label={text.sameAs}>{command}</Command>}>
+    <Card title={serviceText.revisions} note={<Command label={text.sameAs}>{command}</Command>}>
       <Table
         columns={[
           text.column.revision,
@@ -424,7 +425,7 @@ function Revisions({
                 {String(revision.number)}
               </data>,
               <Badge key="outcome" tone={outcomes[revision.outcome] ?? "idle"}>
-                {text.outcome[revision.outcome] ?? text.phase.UNKNOWN}
+                {serviceText.outcome[revision.outcome] ?? text.phase.UNKNOWN}
               </Badge>,
               <CommitLink
                 key="commit"
@@ -443,15 +444,15 @@ function Revisions({
               <Age key="planned" at={from} />,
               from !== undefined && to !== undefined && to >= from ? text.seconds((to - from) / 1000) : "",
               index === 0 ? (
-                text.present
+                serviceText.present
               ) : (
                 <Button
                   key="rollback"
                   refused={refused}
-                  aria-label={text.rollbackTo(revision.number)}
+                  aria-label={serviceText.rollbackTo(revision.number)}
                   onClick={() => setStep(rollbackStep(hub, name, service, revision))}
                 >
-                  {text.rollback}
+                  {serviceText.rollback}
                 </Button>
               ),
             ],

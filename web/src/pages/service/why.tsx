@@ -25,6 +25,7 @@ import { LogLine } from "../../parts/line.tsx";
 import { Stale } from "../../parts/phase.tsx";
 import { Skeleton } from "../../parts/states.tsx";
 import { text } from "../../text/en.ts";
+import { serviceText } from "../../text/service.ts";
 import { understand } from "../../text/understand.ts";
 import { worstOf } from "./tree.ts";
 import styles from "./why.module.css";
@@ -305,7 +306,7 @@ function Before({ name, service }: { name: string; service: Service }) {
             <code title={revision.commits.join(", ")}>
               {revision.versions.find(Boolean) ?? shortCommit(revision.commits[0] ?? "")}
             </code>{" "}
-            {text.outcome[revision.outcome] ?? text.phase.UNKNOWN}{" "}
+            {serviceText.outcome[revision.outcome] ?? text.phase.UNKNOWN}{" "}
             <span className={styles.quiet}>
               <Age at={ms(revision.plannedAt)} />
             </span>

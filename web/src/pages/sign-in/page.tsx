@@ -10,6 +10,7 @@ import { Command } from "../../parts/command.tsx";
 import { Notice } from "../../parts/states.tsx";
 import { Mark, useSignIn, useTitle } from "../../shell/shell.tsx";
 import { text } from "../../text/en.ts";
+import { signInText } from "../../text/sign-in.ts";
 import styles from "./page.module.css";
 
 /**
@@ -24,7 +25,7 @@ function takeCode(): string | undefined {
 
 /** SignInPage has every way in: a link with a code, a provider, an API token. */
 export function SignInPage() {
-  useTitle(text.signIn);
+  useTitle(signInText.signIn);
   const hub = useHub();
   const signIn = useSignIn();
   const [code] = useState(takeCode);
@@ -90,14 +91,14 @@ export function SignInPage() {
         <div className={styles.head}>
           <Mark size={36} />
           <h1>{text.product}</h1>
-          <p>{text.signInLead}</p>
+          <p>{signInText.signInLead}</p>
         </div>
         <div aria-live="polite" className={styles.messages}>
           {signIn.state === "out" && signIn.wasIn && !failure && (
-            <Notice tone="idle" icon="clock" title={text.sessionEnded} />
+            <Notice tone="idle" icon="clock" title={signInText.sessionEnded} />
           )}
-          {isCodeRefused && <Notice tone="bad" icon="cross" title={text.codeUsed} />}
-          {isHubAway && !failure && <Notice tone="warn" icon="offline" title={text.methodsFailed} />}
+          {isCodeRefused && <Notice tone="bad" icon="cross" title={signInText.codeUsed} />}
+          {isHubAway && !failure && <Notice tone="warn" icon="offline" title={signInText.methodsFailed} />}
           {failure && (
             <Notice
               tone="bad"
@@ -114,13 +115,13 @@ export function SignInPage() {
               {providers.map((provider) => (
                 <li key={provider.name}>
                   <a className={styles.provider} href={providerUrl(methods.loginUrl, provider.name)}>
-                    {text.signInWith(provider.title)}
+                    {signInText.signInWith(provider.title)}
                   </a>
                 </li>
               ))}
             </ul>
             <div className={styles.or}>
-              <span>{text.or}</span>
+              <span>{signInText.or}</span>
             </div>
           </>
         )}
@@ -136,7 +137,7 @@ export function SignInPage() {
             tabIndex={-1}
             aria-hidden="true"
           />
-          <label htmlFor="token">{text.apiToken}</label>
+          <label htmlFor="token">{signInText.apiToken}</label>
           <input
             ref={field}
             id="token"
@@ -148,15 +149,15 @@ export function SignInPage() {
             aria-describedby="token-help"
           />
           <p id="token-help" className={isEmpty ? styles.wrong : styles.help}>
-            {isEmpty ? text.apiTokenEmpty : text.apiTokenHelp}
+            {isEmpty ? signInText.apiTokenEmpty : signInText.apiTokenHelp}
           </p>
           <Button type="submit" kind={providers.length > 0 ? "plain" : "primary"} busy={isBusy}>
-            {isBusy ? text.signingIn : text.signIn}
+            {isBusy ? text.signingIn : signInText.signIn}
           </Button>
         </form>
       </div>
       <div className={styles.foot}>
-        <Command label={text.linkCommand}>leat ui</Command>
+        <Command label={signInText.linkCommand}>leat ui</Command>
       </div>
     </div>
   );
