@@ -8,6 +8,7 @@ import type { AddressInfo } from "node:net";
 import { fileURLToPath } from "node:url";
 import { create, toBinary } from "@bufbuild/protobuf";
 import { type Browser, chromium } from "playwright";
+import { ReviewAccessResponseSchema } from "../src/gen/leat/fleet/v1/people_pb";
 import { SessionServiceCreateAccessTokenResponseSchema } from "../src/gen/leat/fleet/v1/session_pb";
 
 // The built UI in a browser, under the policy that the hub sends with it. The hub itself is tried by Go tests; here a
@@ -29,10 +30,17 @@ const policy = [
   "trusted-types 'none'",
 ].join("; ");
 
-const token = toBinary(
-  SessionServiceCreateAccessTokenResponseSchema,
-  create(SessionServiceCreateAccessTokenResponseSchema, { accessToken: "a.b.c", session: { person: "ada" } }),
-);
+/** What the server answers to calls that every page makes. The person may read everything. */
+const answers = {
+  "SessionService/CreateAccessToken": toBinary(
+    SessionServiceCreateAccessTokenResponseSchema,
+    create(SessionServiceCreateAccessTokenResponseSchema, { accessToken: "a.b.c", session: { person: "ada" } }),
+  ),
+  "FleetService/ReviewAccess": toBinary(
+    ReviewAccessResponseSchema,
+    create(ReviewAccessResponseSchema, { allowed: true }),
+  ),
+};
 
 export interface Built {
   base: string;
@@ -95,7 +103,8 @@ export async function startBuilt(name: string): Promise<Built> {
       response.setHeader("content-type", "application/proto");
       // Streams fail, and every other answer is empty: both are states that the pages show.
       if (pathname.includes("/Watch")) response.statusCode = 503;
-      response.end(pathname.endsWith("SessionService/CreateAccessToken") ? token : undefined);
+      const known = Object.entries(answers).find(([call]) => pathname.endsWith(call));
+      response.end(known?.[1]);
       return;
     }
     const path = pathname.replace(/^\/ui/, "");

@@ -7,7 +7,6 @@ import { expect, test } from "vitest";
 import { DiffAction, DiffResponseSchema, GetInventoryResponseSchema } from "../src/gen/leat/agent/v1/agent_pb";
 import { Reason } from "../src/gen/leat/errors/v1/reason_pb";
 import { GetResponseSchema } from "../src/gen/leat/fleet/v1/document_pb";
-import { ReviewAccessResponseSchema } from "../src/gen/leat/fleet/v1/people_pb";
 import { Health } from "../src/gen/leat/type/v1/state_pb";
 import { startBuilt } from "./built.ts";
 import { clusterApi, event, type FakePod } from "./cluster.ts";
@@ -78,8 +77,6 @@ async function answer(page: Page) {
     await route.fulfill({ status: response.status, body: Buffer.from(await response.arrayBuffer()) });
   });
   await page.route("**/WatchEvents", (route) => route.fulfill({ status: 503 }));
-  // The person may read everything, so that everything is read.
-  await call("leat.fleet.v1.FleetService/ReviewAccess", ReviewAccessResponseSchema, { allowed: true });
   await call("leat.fleet.v1.FleetService/Get", GetResponseSchema, service());
   await call("leat.agent.v1.AgentService/GetInventory", GetInventoryResponseSchema, inventory);
   await call("leat.agent.v1.AgentService/Diff", DiffResponseSchema, differences);
