@@ -44,7 +44,7 @@ export const act = {
     back: "Back to what it follows",
     resolving: "The hub fetches the ref.",
     at: (ref: string) => `What the service would be at ${ref}:`,
-    until: "The cluster's agent may download this content until",
+    until: "The cluster's agent may download this content. That ends",
     wouldChange: "What the ref would change",
     noneBody: "With this ref the cluster would have what it has now.",
     noHooks: "Hooks are not shown.",
