@@ -23,6 +23,7 @@ export default mergeConfig(
       // A busy machine is slow, not broken: only a hang reaches these.
       testTimeout: 120_000,
       hookTimeout: 120_000,
+      expect: { poll: { timeout: 100_000 } },
       projects: [
         { extends: true, test: { name: "unit", environment: "node", include: ["{src,build,test}/**/*.test.ts"] } },
         {
@@ -44,6 +45,8 @@ export default mergeConfig(
               "@lezer/highlight",
               "@tanstack/react-router",
               "@tanstack/react-virtual",
+              "@xterm/addon-fit",
+              "@xterm/xterm",
               "axe-core",
               "diff",
               "d3-hierarchy",
