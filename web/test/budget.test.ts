@@ -113,7 +113,7 @@ async function open(
   const hub = new Hub();
   hub.total = total;
   built.answer = hub.answer;
-  const page = await built.browser.newPage({ viewport: { width: 1280, height: 900 } });
+  const page = await built.newPage({ viewport: { width: 1280, height: 900 } });
   const devtools = await page.context().newCDPSession(page);
   await page.goto(built.base + path);
   await page.getByText(text).first().waitFor();
@@ -286,7 +286,7 @@ test("the heap returns after 10,000 changes and 50 navigations", async () => {
 test("a quiet page costs at most 1 kB a second, and a hidden one holds no stream", async () => {
   const hub = new Hub();
   built.answer = hub.answer;
-  const page = await built.browser.newPage();
+  const page = await built.newPage();
   await page.clock.install();
   await page.goto(`${built.base}/services`);
   await page.getByText("web-0").first().waitFor();

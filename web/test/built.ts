@@ -7,7 +7,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import type { AddressInfo } from "node:net";
 import { fileURLToPath } from "node:url";
 import { create, toBinary } from "@bufbuild/protobuf";
-import { type Browser, chromium } from "playwright";
+import { type BrowserContextOptions, chromium, type Page } from "playwright";
 import { ReviewAccessResponseSchema } from "../src/gen/leat/fleet/v1/people_pb";
 import { SessionServiceCreateAccessTokenResponseSchema } from "../src/gen/leat/fleet/v1/session_pb";
 
@@ -44,7 +44,8 @@ const answers = {
 
 export interface Built {
   base: string;
-  browser: Browser;
+  /** Opens a page, which waits for what it is asked to wait for: only a hang reaches its bound. */
+  newPage: (options?: BrowserContextOptions) => Promise<Page>;
   html: string;
   /** Changes what is served: a file for which it returns undefined is gone. */
   serve: (path: string, content: Buffer) => Buffer | undefined;
@@ -127,7 +128,11 @@ export async function startBuilt(name: string): Promise<Built> {
   });
   const built: Built = {
     base: `http://127.0.0.1:${(server.address() as AddressInfo).port}/ui`,
-    browser,
+    async newPage(options) {
+      const page = await browser.newPage(options);
+      page.setDefaultTimeout(100_000);
+      return page;
+    },
     html: readFileSync(`${folder}/index.html`, "utf8"),
     serve: (_, content) => content,
     answer: undefined,

@@ -83,9 +83,9 @@ async function answer(page: Page) {
 }
 
 test("nothing that a cluster writes runs, leads away, or breaks the page", async () => {
-  const { base, browser, close } = await startBuilt(".hostile");
+  const { base, newPage, close } = await startBuilt(".hostile");
   try {
-    const page = await browser.newPage({ viewport: { width: 390, height: 844 } });
+    const page = await newPage({ viewport: { width: 390, height: 844 } });
     const broken: string[] = [];
     await page.exposeFunction("leatReport", (text: string) => broken.push(text));
     await page.addInitScript(() => {

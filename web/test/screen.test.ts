@@ -15,9 +15,9 @@ function framed(flags: number, body: Uint8Array): Buffer {
 }
 
 test("a terminal's screen breaks no rule of the policy, in all of its colours", async () => {
-  const { base, browser, close } = await startBuilt(".screen");
+  const { base, newPage, close } = await startBuilt(".screen");
   try {
-    const page = await browser.newPage();
+    const page = await newPage();
     const broken: string[] = [];
     await page.exposeFunction("leatReport", (text: string) => broken.push(text));
     await page.addInitScript(() => {

@@ -17,7 +17,7 @@ const anotherBuild = (path: string, content: Buffer) =>
 
 async function open() {
   built.serve = (_, content) => content;
-  const page = await built.browser.newPage();
+  const page = await built.newPage();
   let loads = 0;
   page.on("load", () => {
     loads += 1;
