@@ -6,7 +6,7 @@ import { TimestampSchema, timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { expect, test } from "vitest";
 import { ms } from "./time.ts";
 
-test("a time that nobody can write is none", () => {
+test("a time that protobuf does not allow is dropped", () => {
   expect(ms(undefined)).toBeUndefined();
   expect(ms(timestampFromMs(1_795_000_000_000))).toBe(1_795_000_000_000);
   expect(ms(timestampFromMs(253_402_300_799_999))).toBe(253_402_300_799_999);

@@ -7,8 +7,8 @@ import { type Timestamp, timestampMs } from "@bufbuild/protobuf/wkt";
 const latest = 253_402_300_799_999;
 
 /**
- * Returns a time in milliseconds, or undefined if there is none. A time that protobuf does not allow is none either: a
- * cluster can send it, and a browser throws when it writes one that is far enough.
+ * Returns a time in milliseconds, or undefined if there is no time, or one that protobuf does not allow. A cluster can
+ * send such a time, and a browser throws when it writes one that is far enough away.
  */
 export function ms(at: Timestamp | undefined): number | undefined {
   const time = at && timestampMs(at);

@@ -17,7 +17,7 @@ import { asTable } from "./table.ts";
 export interface Heading {
   title: string;
   isNumber: boolean;
-  /** What the column is, in the words of whoever declared it. */
+  /** The description of the column, from the API server or from the author of the CustomResourceDefinition. */
   description: string;
 }
 

@@ -39,7 +39,7 @@ function isTooDeep(value: unknown, left: number): boolean {
   return left === 0 || Object.values(value).some((each) => isTooDeep(each, left - 1));
 }
 
-/** Parsed is the object that a text stands for, or why it is none. */
+/** Parsed is the object that a text holds, or why the text holds no object. */
 export type Parsed = { object: KubeObject } | { objection: "tooLong" | "tooDeep" | "noObject" } | { words: string };
 
 /** Returns the object that a text stands for. */

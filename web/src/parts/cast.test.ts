@@ -38,8 +38,8 @@ describe("a recording", () => {
     ["null", "null\n", { is: "foreign" }, 0],
     ["a torn line", `${header}\n[1,"o","a"]\n[2,"o","b`, { is: "torn" }, 1],
     ["a line that is no event", `${header}\n[1,"o","a"]\n{"x":1}\n[2,"o","b"]\n`, { is: "damaged", line: 3 }, 1],
-    ["a time that is none", `${header}\n["1","o","a"]\n`, { is: "damaged", line: 2 }, 0],
-    ["data that is none", `${header}\n[1,"o",{"toString":1}]\n`, { is: "damaged", line: 2 }, 0],
+    ["a time that is a text", `${header}\n["1","o","a"]\n`, { is: "damaged", line: 2 }, 0],
+    ["data that is no text", `${header}\n[1,"o",{"toString":1}]\n`, { is: "damaged", line: 2 }, 0],
     ["one endless line", `${header}\n${"x".repeat(bounds.line + 100)}`, { is: "damaged", line: 2 }, 0],
   ])("that is hostile or broken is played as far as it is right: %s", (_, file, fault, events) => {
     const reader = reading(file, 64 * 1024);

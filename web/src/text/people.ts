@@ -107,7 +107,7 @@ export const people = {
     ended: "Ended.",
     never: "Never",
     sessions: "Sign-ins with an identity provider",
-    noSessions: "There is none.",
+    noSessions: "No sign-in with an identity provider.",
     sessionColumns: ["Program", "Provider", "Began", "Last used", "Ends", "Action"],
     clients: { 0: "Unknown", 1: "Command line", 2: "Device", 3: "Browser" } as Record<number, string>,
     endSession: (client: string | undefined) => `End the sign-in of: ${client}?`,
