@@ -100,6 +100,7 @@ var rights = map[string]right{
 	"FleetService/Apply create Service":    {request: `{"documents": [{"service": {"metadata": {"name": "%s"}, "spec": {"cluster": "one", "sources": [{"repository": "demo"}]}}}], "mode": "APPLY_MODE_CREATE"}`, name: "app", answer: "already_exists ALREADY_EXISTS"},
 	"FleetService/Get Service":             {request: `{"kind": "Service", "name": "%s"}`, name: "app"},
 	"FleetService/ListRevisions":           {request: `{"service": "%s"}`, name: "app"},
+	"FleetService/ListServiceCommits":      {request: `{"service": "%s"}`, name: "app"},
 	"FleetService/List Service":            {request: `{"kind": "Service", "cluster": "%s"}`, name: "one"},
 	"FleetService/Apply update Service":    {request: `{"documents": [{"service": {"metadata": {"name": "%s"}, "spec": {"cluster": "one", "sources": [{"repository": "demo"}]}}}], "mode": "APPLY_MODE_UPDATE"}`, name: "app", as: "none", answer: missing},
 	"FleetService/Delete Service":          {request: `{"kind": "Service", "name": "%s"}`, name: "app", as: "none", answer: missing},

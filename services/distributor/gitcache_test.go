@@ -57,6 +57,9 @@ type fakeGit struct {
 	refreshes int
 	// deliveries are webhooks, by repository.
 	deliveries map[string][]*gitcachev1.WebhookDelivery
+	// commits are histories, by the commit that they begin at; histories are the calls for them.
+	commits   map[string][]*gitcachev1.Commit
+	histories []*gitcachev1.ListCommitsRequest
 	// states are the states of mirrors; asked counts the calls for them.
 	states map[string]*gitcachev1.RepositoryState
 	asked  int
@@ -251,6 +254,16 @@ func (f *fakeGit) ListWebhookDeliveries(_ context.Context, req *gitcachev1.ListW
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return &gitcachev1.ListWebhookDeliveriesResponse{Deliveries: f.deliveries[req.GetName()]}, nil
+}
+
+func (f *fakeGit) ListCommits(_ context.Context, req *gitcachev1.ListCommitsRequest) (*gitcachev1.ListCommitsResponse, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.histories = append(f.histories, proto.CloneOf(req))
+	if refused := f.refused[req.GetSource().GetRef().GetCommit()]; refused != nil {
+		return nil, refused
+	}
+	return &gitcachev1.ListCommitsResponse{Commits: f.commits[req.GetSource().GetRef().GetCommit()]}, nil
 }
 
 func (f *fakeGit) GetRepositoryStates(_ context.Context, req *gitcachev1.GetRepositoryStatesRequest) (*gitcachev1.GetRepositoryStatesResponse, error) {

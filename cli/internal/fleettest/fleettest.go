@@ -167,6 +167,27 @@ func (h *Hub) PutHistory(service string, revisions ...*fleetv1.Revision) {
 	h.history[service] = revisions
 }
 
+// ListServiceCommits implements FleetService. Each commit of the history has the same author.
+func (h *Hub) ListServiceCommits(_ context.Context, request *fleetv1.ListServiceCommitsRequest) (*fleetv1.ListServiceCommitsResponse, error) {
+	if _, err := h.get("service", request.GetService()); err != nil {
+		return nil, err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	res := &fleetv1.ListServiceCommitsResponse{}
+	for _, revision := range h.history[request.GetService()] {
+		for _, commit := range revision.GetCommits() {
+			if request.GetCommit() == "" || request.GetCommit() == commit {
+				res.Commits = append(res.Commits, &fleetv1.ServiceCommit{
+					Repository: "shop", Id: commit, AuthorName: "Ada", CommitTime: revision.GetPlannedAt(), Subject: "Scale the shop",
+				})
+				return res, nil
+			}
+		}
+	}
+	return nil, rpcerr.Field("commit", "None of the service's sources has it.")
+}
+
 // ListRevisions implements FleetService. It returns one revision a page.
 func (h *Hub) ListRevisions(_ context.Context, request *fleetv1.ListRevisionsRequest) (*fleetv1.ListRevisionsResponse, error) {
 	if _, err := h.get("service", request.GetService()); err != nil {

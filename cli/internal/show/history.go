@@ -27,6 +27,17 @@ func Revisions(w io.Writer, format Format, style Style, now time.Time, revisions
 	})
 }
 
+// ServiceCommits prints who changed what a service is made of, with times relative to now.
+func ServiceCommits(w io.Writer, format Format, style Style, now time.Time, commits []*fleetv1.ServiceCommit) error {
+	rows := newGrid(style, "COMMIT", "REPOSITORY", "AUTHOR", "COMMITTED", "SUBJECT")
+	return items(w, format, rows, commits, func(c *fleetv1.ServiceCommit) []cell {
+		return []cell{
+			plain(delivery.Quote([]string{c.GetId()}, nil)), plain(c.GetRepository()), plain(c.GetAuthorName()), ago(c.GetCommitTime(), now),
+			plain(c.GetSubject()),
+		}
+	})
+}
+
 func outcome(o fleetv1.RevisionOutcome) cell {
 	if o == fleetv1.RevisionOutcome_REVISION_OUTCOME_UNSPECIFIED {
 		return cell{"On its way", yellow}

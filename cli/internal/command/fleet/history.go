@@ -14,6 +14,7 @@ import (
 	"github.com/leatdev/leat/cli/internal/client"
 	"github.com/leatdev/leat/cli/internal/session"
 	"github.com/leatdev/leat/cli/internal/show"
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 )
 
 // History is `leat history`.
@@ -26,14 +27,23 @@ func History(s *session.Session) *cobra.Command {
 
 A revision is one combination of bundles, spec and configuration. A return to earlier content is a new revision; a
 refresh, or a sync without a change, is not. For the state of a revision's objects after it was first healthy see
-leat get. A service that was deleted and created again begins without history.`,
+leat get. A service that was deleted and created again begins without history.
+
+With --commits it shows who changed the service instead: the commits that brought what its sources have now, the newest
+first. With --commit it shows those that brought that commit, which must be one of a revision. They are the commits that
+touch the folder of the source since its commit before, at most 20.`,
 		Example: `  leat history service shop
+  leat history service/shop --commits
   leat history service/shop -o json | jq '.items[] | select(.outcome == "failed") | .problem.message'`,
 		Args:              h.args,
 		ValidArgsFunction: completeServices(s),
 		RunE:              s.Calling(h.run),
 	}
-	cmd.Flags().VarP(&h.format, "output", "o", "how to print it")
+	flags := cmd.Flags()
+	flags.VarP(&h.format, "output", "o", "how to print it")
+	flags.BoolVar(&h.commits, "commits", false, "show the commits that brought what the sources have now, with their authors")
+	flags.StringVar(&h.commit, "commit", "", "show the commits that brought this one, a whole commit id")
+	cmd.MarkFlagsMutuallyExclusive("commits", "commit")
 	return cmd
 }
 
@@ -41,6 +51,8 @@ type history struct {
 	session *session.Session
 	format  show.Format
 	name    string
+	commits bool
+	commit  string
 }
 
 // args parses service NAME, service/NAME or NAME.
@@ -59,6 +71,9 @@ func (h *history) args(_ *cobra.Command, args []string) (err error) {
 }
 
 func (h *history) run(ctx context.Context, c *client.Client, _ []string) error {
+	if h.commits || h.commit != "" {
+		return h.whoChanged(ctx, c)
+	}
 	revisions, err := c.Revisions(ctx, h.name)
 	if err != nil {
 		return orMissing(err, serviceTarget(h.name))
@@ -68,4 +83,15 @@ func (h *history) run(ctx context.Context, c *client.Client, _ []string) error {
 		return err
 	}
 	return show.Revisions(h.session.Out, h.format, h.session.Style(h.session.Out), time.Now(), revisions)
+}
+
+func (h *history) whoChanged(ctx context.Context, c *client.Client) error {
+	res, err := c.ListServiceCommits(ctx, &fleetv1.ListServiceCommitsRequest{Service: h.name, Commit: h.commit})
+	if err != nil {
+		return orMissing(err, serviceTarget(h.name))
+	}
+	if res.GetMore() {
+		fmt.Fprintln(h.session.Err, "There are more commits; the Git host has them.")
+	}
+	return show.ServiceCommits(h.session.Out, h.format, h.session.Style(h.session.Out), time.Now(), res.GetCommits())
 }

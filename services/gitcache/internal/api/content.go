@@ -78,6 +78,9 @@ func (s *Service) ListCommits(
 	if err := wire.ParseToken(req.GetPage(), &at); err != nil {
 		return nil, err
 	}
+	if until := req.GetUntil(); until != "" && !pack.IsName(until) {
+		return nil, rpcerr.Field("until", "It is not a whole commit id.")
+	}
 	if at.Skip < 0 || at.Skip > math.MaxInt32 || (at.From != "" && !pack.IsName(at.From)) {
 		return nil, rpcerr.Field("page.token", "It is not a token that this listing returned.")
 	}
@@ -95,7 +98,9 @@ func (s *Service) ListCommits(
 			}
 			return s.listCommits(
 				ctx, r,
-				content.LogParams{From: from, Path: src.Selection.Path(), Skip: at.Skip, Limit: wire.PageSize(req.GetPage())},
+				content.LogParams{
+					From: from, Until: req.GetUntil(), Path: src.Selection.Path(), Skip: at.Skip, Limit: wire.PageSize(req.GetPage()),
+				},
 			)
 		})
 }

@@ -160,6 +160,7 @@ type LogParams struct {
 	Path  string // only commits that change this path; "" for all
 	Skip  int    // how many commits to leave out, counted without regard to Path
 	Limit int    // at most how many to return
+	Until string // the walk ends before this commit; "" for the beginning of the history
 }
 
 // Log is a piece of history, newest first.

@@ -149,6 +149,14 @@ func logs(t *testing.T, repo *gittest.Repo) {
 			}
 		}
 	}
+	for path, want := range map[string][]string{"": all[:4], "app": app[:2], "nowhere": nil} {
+		for _, limit := range []int{1, 4, 100} {
+			p := content.LogParams{From: all[0], Until: all[4], Path: path, Limit: limit}
+			if got := wholeLog(t, r, p); !slices.Equal(got, want) {
+				t.Errorf("log of %q since %s by %d: got %v, want %v", path, all[4], limit, got, want)
+			}
+		}
+	}
 	got, err := r.Commit(t.Context(), all[0])
 	if err != nil {
 		t.Fatal(err)

@@ -126,7 +126,7 @@ func (r *Reader) Log(ctx context.Context, p content.LogParams) (content.Log, err
 			return log, nil
 		}
 		n, more, err := w.next(ctx)
-		if err != nil || !more {
+		if err != nil || !more || n.id == p.Until {
 			return log, err
 		}
 		if i < p.Skip {

@@ -940,6 +940,209 @@ func (x *ListRevisionsResponse) GetNextPageToken() string {
 	return ""
 }
 
+// ListServiceCommitsRequest names the service and the revision.
+type ListServiceCommitsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The service's name. Required.
+	Service string `protobuf:"bytes,1,opt,name=service,proto3" json:"service,omitempty"`
+	// A commit that the service's sources had, or have now: the commits since the one before it. Empty means what the
+	// sources have now.
+	Commit        string `protobuf:"bytes,2,opt,name=commit,proto3" json:"commit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListServiceCommitsRequest) Reset() {
+	*x = ListServiceCommitsRequest{}
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListServiceCommitsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListServiceCommitsRequest) ProtoMessage() {}
+
+func (x *ListServiceCommitsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListServiceCommitsRequest.ProtoReflect.Descriptor instead.
+func (*ListServiceCommitsRequest) Descriptor() ([]byte, []int) {
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *ListServiceCommitsRequest) GetService() string {
+	if x != nil {
+		return x.Service
+	}
+	return ""
+}
+
+func (x *ListServiceCommitsRequest) GetCommit() string {
+	if x != nil {
+		return x.Commit
+	}
+	return ""
+}
+
+// ListServiceCommitsResponse lists the commits.
+type ListServiceCommitsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The commits that touch the folders of the source, the newest first, at most 20 for each source, in the order of the
+	// sources. Of a source that had no other commit before there is only the newest.
+	Commits []*ServiceCommit `protobuf:"bytes,1,rep,name=commits,proto3" json:"commits,omitempty"`
+	// True if there are more.
+	More          bool `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListServiceCommitsResponse) Reset() {
+	*x = ListServiceCommitsResponse{}
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListServiceCommitsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListServiceCommitsResponse) ProtoMessage() {}
+
+func (x *ListServiceCommitsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListServiceCommitsResponse.ProtoReflect.Descriptor instead.
+func (*ListServiceCommitsResponse) Descriptor() ([]byte, []int) {
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *ListServiceCommitsResponse) GetCommits() []*ServiceCommit {
+	if x != nil {
+		return x.Commits
+	}
+	return nil
+}
+
+func (x *ListServiceCommitsResponse) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
+}
+
+// ServiceCommit is a commit in a source of a service. Whoever wrote it chose its texts.
+type ServiceCommit struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The repository's name.
+	Repository string `protobuf:"bytes,1,opt,name=repository,proto3" json:"repository,omitempty"`
+	// Its id.
+	Id string `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
+	// Author's name, cut at 200 bytes.
+	AuthorName string `protobuf:"bytes,3,opt,name=author_name,json=authorName,proto3" json:"author_name,omitempty"`
+	// When it was authored, on the author's clock.
+	AuthorTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=author_time,json=authorTime,proto3" json:"author_time,omitempty"`
+	// When it was committed, on the committer's clock.
+	CommitTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=commit_time,json=commitTime,proto3" json:"commit_time,omitempty"`
+	// The first line of the message, cut at 200 bytes.
+	Subject       string `protobuf:"bytes,6,opt,name=subject,proto3" json:"subject,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ServiceCommit) Reset() {
+	*x = ServiceCommit{}
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ServiceCommit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ServiceCommit) ProtoMessage() {}
+
+func (x *ServiceCommit) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ServiceCommit.ProtoReflect.Descriptor instead.
+func (*ServiceCommit) Descriptor() ([]byte, []int) {
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *ServiceCommit) GetRepository() string {
+	if x != nil {
+		return x.Repository
+	}
+	return ""
+}
+
+func (x *ServiceCommit) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *ServiceCommit) GetAuthorName() string {
+	if x != nil {
+		return x.AuthorName
+	}
+	return ""
+}
+
+func (x *ServiceCommit) GetAuthorTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.AuthorTime
+	}
+	return nil
+}
+
+func (x *ServiceCommit) GetCommitTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CommitTime
+	}
+	return nil
+}
+
+func (x *ServiceCommit) GetSubject() string {
+	if x != nil {
+		return x.Subject
+	}
+	return ""
+}
+
 // CreateJoinTokenRequest names the cluster.
 type CreateJoinTokenRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -951,7 +1154,7 @@ type CreateJoinTokenRequest struct {
 
 func (x *CreateJoinTokenRequest) Reset() {
 	*x = CreateJoinTokenRequest{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[16]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -963,7 +1166,7 @@ func (x *CreateJoinTokenRequest) String() string {
 func (*CreateJoinTokenRequest) ProtoMessage() {}
 
 func (x *CreateJoinTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[16]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -976,7 +1179,7 @@ func (x *CreateJoinTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateJoinTokenRequest.ProtoReflect.Descriptor instead.
 func (*CreateJoinTokenRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{16}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *CreateJoinTokenRequest) GetCluster() string {
@@ -1002,7 +1205,7 @@ type CreateJoinTokenResponse struct {
 
 func (x *CreateJoinTokenResponse) Reset() {
 	*x = CreateJoinTokenResponse{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[17]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1014,7 +1217,7 @@ func (x *CreateJoinTokenResponse) String() string {
 func (*CreateJoinTokenResponse) ProtoMessage() {}
 
 func (x *CreateJoinTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[17]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1027,7 +1230,7 @@ func (x *CreateJoinTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateJoinTokenResponse.ProtoReflect.Descriptor instead.
 func (*CreateJoinTokenResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{17}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *CreateJoinTokenResponse) GetJoinToken() string {
@@ -1062,7 +1265,7 @@ type RevokeClusterRequest struct {
 
 func (x *RevokeClusterRequest) Reset() {
 	*x = RevokeClusterRequest{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[18]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1074,7 +1277,7 @@ func (x *RevokeClusterRequest) String() string {
 func (*RevokeClusterRequest) ProtoMessage() {}
 
 func (x *RevokeClusterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[18]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1087,7 +1290,7 @@ func (x *RevokeClusterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeClusterRequest.ProtoReflect.Descriptor instead.
 func (*RevokeClusterRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{18}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *RevokeClusterRequest) GetCluster() string {
@@ -1106,7 +1309,7 @@ type RevokeClusterResponse struct {
 
 func (x *RevokeClusterResponse) Reset() {
 	*x = RevokeClusterResponse{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[19]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1118,7 +1321,7 @@ func (x *RevokeClusterResponse) String() string {
 func (*RevokeClusterResponse) ProtoMessage() {}
 
 func (x *RevokeClusterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[19]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1131,7 +1334,7 @@ func (x *RevokeClusterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeClusterResponse.ProtoReflect.Descriptor instead.
 func (*RevokeClusterResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{19}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{22}
 }
 
 // ReleaseClusterRequest names the cluster.
@@ -1145,7 +1348,7 @@ type ReleaseClusterRequest struct {
 
 func (x *ReleaseClusterRequest) Reset() {
 	*x = ReleaseClusterRequest{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[20]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1157,7 +1360,7 @@ func (x *ReleaseClusterRequest) String() string {
 func (*ReleaseClusterRequest) ProtoMessage() {}
 
 func (x *ReleaseClusterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[20]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1170,7 +1373,7 @@ func (x *ReleaseClusterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseClusterRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseClusterRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{20}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ReleaseClusterRequest) GetCluster() string {
@@ -1189,7 +1392,7 @@ type ReleaseClusterResponse struct {
 
 func (x *ReleaseClusterResponse) Reset() {
 	*x = ReleaseClusterResponse{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[21]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1201,7 +1404,7 @@ func (x *ReleaseClusterResponse) String() string {
 func (*ReleaseClusterResponse) ProtoMessage() {}
 
 func (x *ReleaseClusterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[21]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1214,7 +1417,7 @@ func (x *ReleaseClusterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseClusterResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseClusterResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{21}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{24}
 }
 
 // CreateAccessTokenRequest names the receiver of the token. The caller is identified by its API
@@ -1230,7 +1433,7 @@ type CreateAccessTokenRequest struct {
 
 func (x *CreateAccessTokenRequest) Reset() {
 	*x = CreateAccessTokenRequest{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[22]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1242,7 +1445,7 @@ func (x *CreateAccessTokenRequest) String() string {
 func (*CreateAccessTokenRequest) ProtoMessage() {}
 
 func (x *CreateAccessTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[22]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1255,7 +1458,7 @@ func (x *CreateAccessTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAccessTokenRequest.ProtoReflect.Descriptor instead.
 func (*CreateAccessTokenRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{22}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *CreateAccessTokenRequest) GetAudience() string {
@@ -1278,7 +1481,7 @@ type CreateAccessTokenResponse struct {
 
 func (x *CreateAccessTokenResponse) Reset() {
 	*x = CreateAccessTokenResponse{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[23]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1290,7 +1493,7 @@ func (x *CreateAccessTokenResponse) String() string {
 func (*CreateAccessTokenResponse) ProtoMessage() {}
 
 func (x *CreateAccessTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[23]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1303,7 +1506,7 @@ func (x *CreateAccessTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAccessTokenResponse.ProtoReflect.Descriptor instead.
 func (*CreateAccessTokenResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{23}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *CreateAccessTokenResponse) GetAccessToken() string {
@@ -1383,7 +1586,25 @@ const file_leat_fleet_v1_fleet_proto_rawDesc = "" +
 	"\x04page\x18\x02 \x01(\v2\x12.leat.type.v1.PageR\x04page\"v\n" +
 	"\x15ListRevisionsResponse\x125\n" +
 	"\trevisions\x18\x01 \x03(\v2\x17.leat.fleet.v1.RevisionR\trevisions\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"2\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"M\n" +
+	"\x19ListServiceCommitsRequest\x12\x18\n" +
+	"\aservice\x18\x01 \x01(\tR\aservice\x12\x16\n" +
+	"\x06commit\x18\x02 \x01(\tR\x06commit\"h\n" +
+	"\x1aListServiceCommitsResponse\x126\n" +
+	"\acommits\x18\x01 \x03(\v2\x1c.leat.fleet.v1.ServiceCommitR\acommits\x12\x12\n" +
+	"\x04more\x18\x02 \x01(\bR\x04more\"\xf4\x01\n" +
+	"\rServiceCommit\x12\x1e\n" +
+	"\n" +
+	"repository\x18\x01 \x01(\tR\n" +
+	"repository\x12\x0e\n" +
+	"\x02id\x18\x02 \x01(\tR\x02id\x12\x1f\n" +
+	"\vauthor_name\x18\x03 \x01(\tR\n" +
+	"authorName\x12;\n" +
+	"\vauthor_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"authorTime\x12;\n" +
+	"\vcommit_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"commitTime\x12\x18\n" +
+	"\asubject\x18\x06 \x01(\tR\asubject\"2\n" +
 	"\x16CreateJoinTokenRequest\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\"\x90\x01\n" +
 	"\x17CreateJoinTokenResponse\x12\x1d\n" +
@@ -1403,7 +1624,7 @@ const file_leat_fleet_v1_fleet_proto_rawDesc = "" +
 	"\x19CreateAccessTokenResponse\x12!\n" +
 	"\faccess_token\x18\x01 \x01(\tR\vaccessToken\x12;\n" +
 	"\vexpire_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"expireTime2\xcb\x17\n" +
+	"expireTime2\xd6\x18\n" +
 	"\fFleetService\x12f\n" +
 	"\rGetServerInfo\x12#.leat.fleet.v1.GetServerInfoRequest\x1a$.leat.fleet.v1.GetServerInfoResponse\"\n" +
 	"\xa2\x9f\x19\x03\n" +
@@ -1444,6 +1665,9 @@ const file_leat_fleet_v1_fleet_proto_rawDesc = "" +
 	"\x01\x02\x12\x17\n" +
 	"\x03get\x12\x10services/bundles\x90\x02\x010\x01\x12y\n" +
 	"\rListRevisions\x12#.leat.fleet.v1.ListRevisionsRequest\x1a$.leat.fleet.v1.ListRevisionsResponse\"\x1d\xa2\x9f\x19\x16\n" +
+	"\x01\x02\x12\x11\n" +
+	"\x04list\x12\trevisions\x90\x02\x01\x12\x88\x01\n" +
+	"\x12ListServiceCommits\x12(.leat.fleet.v1.ListServiceCommitsRequest\x1a).leat.fleet.v1.ListServiceCommitsResponse\"\x1d\xa2\x9f\x19\x16\n" +
 	"\x01\x02\x12\x11\n" +
 	"\x04list\x12\trevisions\x90\x02\x01\x12\x7f\n" +
 	"\x0fCreateJoinToken\x12%.leat.fleet.v1.CreateJoinTokenRequest\x1a&.leat.fleet.v1.CreateJoinTokenResponse\"\x1d\xa2\x9f\x19\x19\n" +
@@ -1498,7 +1722,7 @@ func file_leat_fleet_v1_fleet_proto_rawDescGZIP() []byte {
 	return file_leat_fleet_v1_fleet_proto_rawDescData
 }
 
-var file_leat_fleet_v1_fleet_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_leat_fleet_v1_fleet_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_leat_fleet_v1_fleet_proto_goTypes = []any{
 	(*GetServerInfoRequest)(nil),          // 0: leat.fleet.v1.GetServerInfoRequest
 	(*GetServerInfoResponse)(nil),         // 1: leat.fleet.v1.GetServerInfoResponse
@@ -1516,119 +1740,127 @@ var file_leat_fleet_v1_fleet_proto_goTypes = []any{
 	(*DownloadServiceBundleResponse)(nil), // 13: leat.fleet.v1.DownloadServiceBundleResponse
 	(*ListRevisionsRequest)(nil),          // 14: leat.fleet.v1.ListRevisionsRequest
 	(*ListRevisionsResponse)(nil),         // 15: leat.fleet.v1.ListRevisionsResponse
-	(*CreateJoinTokenRequest)(nil),        // 16: leat.fleet.v1.CreateJoinTokenRequest
-	(*CreateJoinTokenResponse)(nil),       // 17: leat.fleet.v1.CreateJoinTokenResponse
-	(*RevokeClusterRequest)(nil),          // 18: leat.fleet.v1.RevokeClusterRequest
-	(*RevokeClusterResponse)(nil),         // 19: leat.fleet.v1.RevokeClusterResponse
-	(*ReleaseClusterRequest)(nil),         // 20: leat.fleet.v1.ReleaseClusterRequest
-	(*ReleaseClusterResponse)(nil),        // 21: leat.fleet.v1.ReleaseClusterResponse
-	(*CreateAccessTokenRequest)(nil),      // 22: leat.fleet.v1.CreateAccessTokenRequest
-	(*CreateAccessTokenResponse)(nil),     // 23: leat.fleet.v1.CreateAccessTokenResponse
-	(*v1.Problem)(nil),                    // 24: leat.type.v1.Problem
-	(*v11.WebhookDelivery)(nil),           // 25: leat.gitcache.v1.WebhookDelivery
-	(*v1.GitRef)(nil),                     // 26: leat.type.v1.GitRef
-	(*v12.PlanService)(nil),               // 27: leat.distributor.v1.PlanService
-	(*timestamppb.Timestamp)(nil),         // 28: google.protobuf.Timestamp
-	(*v1.ClusterFacts)(nil),               // 29: leat.type.v1.ClusterFacts
-	(*ServiceConfig)(nil),                 // 30: leat.fleet.v1.ServiceConfig
-	(*v1.Page)(nil),                       // 31: leat.type.v1.Page
-	(*Revision)(nil),                      // 32: leat.fleet.v1.Revision
-	(*ApplyRequest)(nil),                  // 33: leat.fleet.v1.ApplyRequest
-	(*GetRequest)(nil),                    // 34: leat.fleet.v1.GetRequest
-	(*ListRequest)(nil),                   // 35: leat.fleet.v1.ListRequest
-	(*DeleteRequest)(nil),                 // 36: leat.fleet.v1.DeleteRequest
-	(*WatchRequest)(nil),                  // 37: leat.fleet.v1.WatchRequest
-	(*CreateTokenRequest)(nil),            // 38: leat.fleet.v1.CreateTokenRequest
-	(*ListTokensRequest)(nil),             // 39: leat.fleet.v1.ListTokensRequest
-	(*DeleteTokenRequest)(nil),            // 40: leat.fleet.v1.DeleteTokenRequest
-	(*RefreshConfigBackendRequest)(nil),   // 41: leat.fleet.v1.RefreshConfigBackendRequest
-	(*ExplainServiceConfigRequest)(nil),   // 42: leat.fleet.v1.ExplainServiceConfigRequest
-	(*ReviewAccessRequest)(nil),           // 43: leat.fleet.v1.ReviewAccessRequest
-	(*ListAuditRecordsRequest)(nil),       // 44: leat.fleet.v1.ListAuditRecordsRequest
-	(*ListAccessHoldersRequest)(nil),      // 45: leat.fleet.v1.ListAccessHoldersRequest
-	(*ApplyResponse)(nil),                 // 46: leat.fleet.v1.ApplyResponse
-	(*GetResponse)(nil),                   // 47: leat.fleet.v1.GetResponse
-	(*ListResponse)(nil),                  // 48: leat.fleet.v1.ListResponse
-	(*DeleteResponse)(nil),                // 49: leat.fleet.v1.DeleteResponse
-	(*WatchResponse)(nil),                 // 50: leat.fleet.v1.WatchResponse
-	(*CreateTokenResponse)(nil),           // 51: leat.fleet.v1.CreateTokenResponse
-	(*ListTokensResponse)(nil),            // 52: leat.fleet.v1.ListTokensResponse
-	(*DeleteTokenResponse)(nil),           // 53: leat.fleet.v1.DeleteTokenResponse
-	(*RefreshConfigBackendResponse)(nil),  // 54: leat.fleet.v1.RefreshConfigBackendResponse
-	(*ExplainServiceConfigResponse)(nil),  // 55: leat.fleet.v1.ExplainServiceConfigResponse
-	(*ReviewAccessResponse)(nil),          // 56: leat.fleet.v1.ReviewAccessResponse
-	(*ListAuditRecordsResponse)(nil),      // 57: leat.fleet.v1.ListAuditRecordsResponse
-	(*ListAccessHoldersResponse)(nil),     // 58: leat.fleet.v1.ListAccessHoldersResponse
+	(*ListServiceCommitsRequest)(nil),     // 16: leat.fleet.v1.ListServiceCommitsRequest
+	(*ListServiceCommitsResponse)(nil),    // 17: leat.fleet.v1.ListServiceCommitsResponse
+	(*ServiceCommit)(nil),                 // 18: leat.fleet.v1.ServiceCommit
+	(*CreateJoinTokenRequest)(nil),        // 19: leat.fleet.v1.CreateJoinTokenRequest
+	(*CreateJoinTokenResponse)(nil),       // 20: leat.fleet.v1.CreateJoinTokenResponse
+	(*RevokeClusterRequest)(nil),          // 21: leat.fleet.v1.RevokeClusterRequest
+	(*RevokeClusterResponse)(nil),         // 22: leat.fleet.v1.RevokeClusterResponse
+	(*ReleaseClusterRequest)(nil),         // 23: leat.fleet.v1.ReleaseClusterRequest
+	(*ReleaseClusterResponse)(nil),        // 24: leat.fleet.v1.ReleaseClusterResponse
+	(*CreateAccessTokenRequest)(nil),      // 25: leat.fleet.v1.CreateAccessTokenRequest
+	(*CreateAccessTokenResponse)(nil),     // 26: leat.fleet.v1.CreateAccessTokenResponse
+	(*v1.Problem)(nil),                    // 27: leat.type.v1.Problem
+	(*v11.WebhookDelivery)(nil),           // 28: leat.gitcache.v1.WebhookDelivery
+	(*v1.GitRef)(nil),                     // 29: leat.type.v1.GitRef
+	(*v12.PlanService)(nil),               // 30: leat.distributor.v1.PlanService
+	(*timestamppb.Timestamp)(nil),         // 31: google.protobuf.Timestamp
+	(*v1.ClusterFacts)(nil),               // 32: leat.type.v1.ClusterFacts
+	(*ServiceConfig)(nil),                 // 33: leat.fleet.v1.ServiceConfig
+	(*v1.Page)(nil),                       // 34: leat.type.v1.Page
+	(*Revision)(nil),                      // 35: leat.fleet.v1.Revision
+	(*ApplyRequest)(nil),                  // 36: leat.fleet.v1.ApplyRequest
+	(*GetRequest)(nil),                    // 37: leat.fleet.v1.GetRequest
+	(*ListRequest)(nil),                   // 38: leat.fleet.v1.ListRequest
+	(*DeleteRequest)(nil),                 // 39: leat.fleet.v1.DeleteRequest
+	(*WatchRequest)(nil),                  // 40: leat.fleet.v1.WatchRequest
+	(*CreateTokenRequest)(nil),            // 41: leat.fleet.v1.CreateTokenRequest
+	(*ListTokensRequest)(nil),             // 42: leat.fleet.v1.ListTokensRequest
+	(*DeleteTokenRequest)(nil),            // 43: leat.fleet.v1.DeleteTokenRequest
+	(*RefreshConfigBackendRequest)(nil),   // 44: leat.fleet.v1.RefreshConfigBackendRequest
+	(*ExplainServiceConfigRequest)(nil),   // 45: leat.fleet.v1.ExplainServiceConfigRequest
+	(*ReviewAccessRequest)(nil),           // 46: leat.fleet.v1.ReviewAccessRequest
+	(*ListAuditRecordsRequest)(nil),       // 47: leat.fleet.v1.ListAuditRecordsRequest
+	(*ListAccessHoldersRequest)(nil),      // 48: leat.fleet.v1.ListAccessHoldersRequest
+	(*ApplyResponse)(nil),                 // 49: leat.fleet.v1.ApplyResponse
+	(*GetResponse)(nil),                   // 50: leat.fleet.v1.GetResponse
+	(*ListResponse)(nil),                  // 51: leat.fleet.v1.ListResponse
+	(*DeleteResponse)(nil),                // 52: leat.fleet.v1.DeleteResponse
+	(*WatchResponse)(nil),                 // 53: leat.fleet.v1.WatchResponse
+	(*CreateTokenResponse)(nil),           // 54: leat.fleet.v1.CreateTokenResponse
+	(*ListTokensResponse)(nil),            // 55: leat.fleet.v1.ListTokensResponse
+	(*DeleteTokenResponse)(nil),           // 56: leat.fleet.v1.DeleteTokenResponse
+	(*RefreshConfigBackendResponse)(nil),  // 57: leat.fleet.v1.RefreshConfigBackendResponse
+	(*ExplainServiceConfigResponse)(nil),  // 58: leat.fleet.v1.ExplainServiceConfigResponse
+	(*ReviewAccessResponse)(nil),          // 59: leat.fleet.v1.ReviewAccessResponse
+	(*ListAuditRecordsResponse)(nil),      // 60: leat.fleet.v1.ListAuditRecordsResponse
+	(*ListAccessHoldersResponse)(nil),     // 61: leat.fleet.v1.ListAccessHoldersResponse
 }
 var file_leat_fleet_v1_fleet_proto_depIdxs = []int32{
-	24, // 0: leat.fleet.v1.SyncServiceResponse.problem:type_name -> leat.type.v1.Problem
-	24, // 1: leat.fleet.v1.SyncRepositoryResponse.problem:type_name -> leat.type.v1.Problem
-	25, // 2: leat.fleet.v1.ListWebhookDeliveriesResponse.deliveries:type_name -> leat.gitcache.v1.WebhookDelivery
-	26, // 3: leat.fleet.v1.PreviewServiceRequest.ref:type_name -> leat.type.v1.GitRef
-	27, // 4: leat.fleet.v1.PreviewServiceResponse.service:type_name -> leat.distributor.v1.PlanService
-	28, // 5: leat.fleet.v1.PreviewServiceResponse.expire_time:type_name -> google.protobuf.Timestamp
-	27, // 6: leat.fleet.v1.GetServicePlanResponse.service:type_name -> leat.distributor.v1.PlanService
-	29, // 7: leat.fleet.v1.GetServicePlanResponse.facts:type_name -> leat.type.v1.ClusterFacts
-	30, // 8: leat.fleet.v1.GetServicePlanResponse.config:type_name -> leat.fleet.v1.ServiceConfig
-	31, // 9: leat.fleet.v1.ListRevisionsRequest.page:type_name -> leat.type.v1.Page
-	32, // 10: leat.fleet.v1.ListRevisionsResponse.revisions:type_name -> leat.fleet.v1.Revision
-	28, // 11: leat.fleet.v1.CreateJoinTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
-	28, // 12: leat.fleet.v1.CreateAccessTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
-	0,  // 13: leat.fleet.v1.FleetService.GetServerInfo:input_type -> leat.fleet.v1.GetServerInfoRequest
-	33, // 14: leat.fleet.v1.FleetService.Apply:input_type -> leat.fleet.v1.ApplyRequest
-	34, // 15: leat.fleet.v1.FleetService.Get:input_type -> leat.fleet.v1.GetRequest
-	35, // 16: leat.fleet.v1.FleetService.List:input_type -> leat.fleet.v1.ListRequest
-	36, // 17: leat.fleet.v1.FleetService.Delete:input_type -> leat.fleet.v1.DeleteRequest
-	37, // 18: leat.fleet.v1.FleetService.Watch:input_type -> leat.fleet.v1.WatchRequest
-	2,  // 19: leat.fleet.v1.FleetService.SyncService:input_type -> leat.fleet.v1.SyncServiceRequest
-	4,  // 20: leat.fleet.v1.FleetService.SyncRepository:input_type -> leat.fleet.v1.SyncRepositoryRequest
-	6,  // 21: leat.fleet.v1.FleetService.ListWebhookDeliveries:input_type -> leat.fleet.v1.ListWebhookDeliveriesRequest
-	8,  // 22: leat.fleet.v1.FleetService.PreviewService:input_type -> leat.fleet.v1.PreviewServiceRequest
-	10, // 23: leat.fleet.v1.FleetService.GetServicePlan:input_type -> leat.fleet.v1.GetServicePlanRequest
-	12, // 24: leat.fleet.v1.FleetService.DownloadServiceBundle:input_type -> leat.fleet.v1.DownloadServiceBundleRequest
-	14, // 25: leat.fleet.v1.FleetService.ListRevisions:input_type -> leat.fleet.v1.ListRevisionsRequest
-	16, // 26: leat.fleet.v1.FleetService.CreateJoinToken:input_type -> leat.fleet.v1.CreateJoinTokenRequest
-	18, // 27: leat.fleet.v1.FleetService.RevokeCluster:input_type -> leat.fleet.v1.RevokeClusterRequest
-	20, // 28: leat.fleet.v1.FleetService.ReleaseCluster:input_type -> leat.fleet.v1.ReleaseClusterRequest
-	22, // 29: leat.fleet.v1.FleetService.CreateAccessToken:input_type -> leat.fleet.v1.CreateAccessTokenRequest
-	38, // 30: leat.fleet.v1.FleetService.CreateToken:input_type -> leat.fleet.v1.CreateTokenRequest
-	39, // 31: leat.fleet.v1.FleetService.ListTokens:input_type -> leat.fleet.v1.ListTokensRequest
-	40, // 32: leat.fleet.v1.FleetService.DeleteToken:input_type -> leat.fleet.v1.DeleteTokenRequest
-	41, // 33: leat.fleet.v1.FleetService.RefreshConfigBackend:input_type -> leat.fleet.v1.RefreshConfigBackendRequest
-	42, // 34: leat.fleet.v1.FleetService.ExplainServiceConfig:input_type -> leat.fleet.v1.ExplainServiceConfigRequest
-	43, // 35: leat.fleet.v1.FleetService.ReviewAccess:input_type -> leat.fleet.v1.ReviewAccessRequest
-	44, // 36: leat.fleet.v1.FleetService.ListAuditRecords:input_type -> leat.fleet.v1.ListAuditRecordsRequest
-	45, // 37: leat.fleet.v1.FleetService.ListAccessHolders:input_type -> leat.fleet.v1.ListAccessHoldersRequest
-	1,  // 38: leat.fleet.v1.FleetService.GetServerInfo:output_type -> leat.fleet.v1.GetServerInfoResponse
-	46, // 39: leat.fleet.v1.FleetService.Apply:output_type -> leat.fleet.v1.ApplyResponse
-	47, // 40: leat.fleet.v1.FleetService.Get:output_type -> leat.fleet.v1.GetResponse
-	48, // 41: leat.fleet.v1.FleetService.List:output_type -> leat.fleet.v1.ListResponse
-	49, // 42: leat.fleet.v1.FleetService.Delete:output_type -> leat.fleet.v1.DeleteResponse
-	50, // 43: leat.fleet.v1.FleetService.Watch:output_type -> leat.fleet.v1.WatchResponse
-	3,  // 44: leat.fleet.v1.FleetService.SyncService:output_type -> leat.fleet.v1.SyncServiceResponse
-	5,  // 45: leat.fleet.v1.FleetService.SyncRepository:output_type -> leat.fleet.v1.SyncRepositoryResponse
-	7,  // 46: leat.fleet.v1.FleetService.ListWebhookDeliveries:output_type -> leat.fleet.v1.ListWebhookDeliveriesResponse
-	9,  // 47: leat.fleet.v1.FleetService.PreviewService:output_type -> leat.fleet.v1.PreviewServiceResponse
-	11, // 48: leat.fleet.v1.FleetService.GetServicePlan:output_type -> leat.fleet.v1.GetServicePlanResponse
-	13, // 49: leat.fleet.v1.FleetService.DownloadServiceBundle:output_type -> leat.fleet.v1.DownloadServiceBundleResponse
-	15, // 50: leat.fleet.v1.FleetService.ListRevisions:output_type -> leat.fleet.v1.ListRevisionsResponse
-	17, // 51: leat.fleet.v1.FleetService.CreateJoinToken:output_type -> leat.fleet.v1.CreateJoinTokenResponse
-	19, // 52: leat.fleet.v1.FleetService.RevokeCluster:output_type -> leat.fleet.v1.RevokeClusterResponse
-	21, // 53: leat.fleet.v1.FleetService.ReleaseCluster:output_type -> leat.fleet.v1.ReleaseClusterResponse
-	23, // 54: leat.fleet.v1.FleetService.CreateAccessToken:output_type -> leat.fleet.v1.CreateAccessTokenResponse
-	51, // 55: leat.fleet.v1.FleetService.CreateToken:output_type -> leat.fleet.v1.CreateTokenResponse
-	52, // 56: leat.fleet.v1.FleetService.ListTokens:output_type -> leat.fleet.v1.ListTokensResponse
-	53, // 57: leat.fleet.v1.FleetService.DeleteToken:output_type -> leat.fleet.v1.DeleteTokenResponse
-	54, // 58: leat.fleet.v1.FleetService.RefreshConfigBackend:output_type -> leat.fleet.v1.RefreshConfigBackendResponse
-	55, // 59: leat.fleet.v1.FleetService.ExplainServiceConfig:output_type -> leat.fleet.v1.ExplainServiceConfigResponse
-	56, // 60: leat.fleet.v1.FleetService.ReviewAccess:output_type -> leat.fleet.v1.ReviewAccessResponse
-	57, // 61: leat.fleet.v1.FleetService.ListAuditRecords:output_type -> leat.fleet.v1.ListAuditRecordsResponse
-	58, // 62: leat.fleet.v1.FleetService.ListAccessHolders:output_type -> leat.fleet.v1.ListAccessHoldersResponse
-	38, // [38:63] is the sub-list for method output_type
-	13, // [13:38] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	27, // 0: leat.fleet.v1.SyncServiceResponse.problem:type_name -> leat.type.v1.Problem
+	27, // 1: leat.fleet.v1.SyncRepositoryResponse.problem:type_name -> leat.type.v1.Problem
+	28, // 2: leat.fleet.v1.ListWebhookDeliveriesResponse.deliveries:type_name -> leat.gitcache.v1.WebhookDelivery
+	29, // 3: leat.fleet.v1.PreviewServiceRequest.ref:type_name -> leat.type.v1.GitRef
+	30, // 4: leat.fleet.v1.PreviewServiceResponse.service:type_name -> leat.distributor.v1.PlanService
+	31, // 5: leat.fleet.v1.PreviewServiceResponse.expire_time:type_name -> google.protobuf.Timestamp
+	30, // 6: leat.fleet.v1.GetServicePlanResponse.service:type_name -> leat.distributor.v1.PlanService
+	32, // 7: leat.fleet.v1.GetServicePlanResponse.facts:type_name -> leat.type.v1.ClusterFacts
+	33, // 8: leat.fleet.v1.GetServicePlanResponse.config:type_name -> leat.fleet.v1.ServiceConfig
+	34, // 9: leat.fleet.v1.ListRevisionsRequest.page:type_name -> leat.type.v1.Page
+	35, // 10: leat.fleet.v1.ListRevisionsResponse.revisions:type_name -> leat.fleet.v1.Revision
+	18, // 11: leat.fleet.v1.ListServiceCommitsResponse.commits:type_name -> leat.fleet.v1.ServiceCommit
+	31, // 12: leat.fleet.v1.ServiceCommit.author_time:type_name -> google.protobuf.Timestamp
+	31, // 13: leat.fleet.v1.ServiceCommit.commit_time:type_name -> google.protobuf.Timestamp
+	31, // 14: leat.fleet.v1.CreateJoinTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
+	31, // 15: leat.fleet.v1.CreateAccessTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
+	0,  // 16: leat.fleet.v1.FleetService.GetServerInfo:input_type -> leat.fleet.v1.GetServerInfoRequest
+	36, // 17: leat.fleet.v1.FleetService.Apply:input_type -> leat.fleet.v1.ApplyRequest
+	37, // 18: leat.fleet.v1.FleetService.Get:input_type -> leat.fleet.v1.GetRequest
+	38, // 19: leat.fleet.v1.FleetService.List:input_type -> leat.fleet.v1.ListRequest
+	39, // 20: leat.fleet.v1.FleetService.Delete:input_type -> leat.fleet.v1.DeleteRequest
+	40, // 21: leat.fleet.v1.FleetService.Watch:input_type -> leat.fleet.v1.WatchRequest
+	2,  // 22: leat.fleet.v1.FleetService.SyncService:input_type -> leat.fleet.v1.SyncServiceRequest
+	4,  // 23: leat.fleet.v1.FleetService.SyncRepository:input_type -> leat.fleet.v1.SyncRepositoryRequest
+	6,  // 24: leat.fleet.v1.FleetService.ListWebhookDeliveries:input_type -> leat.fleet.v1.ListWebhookDeliveriesRequest
+	8,  // 25: leat.fleet.v1.FleetService.PreviewService:input_type -> leat.fleet.v1.PreviewServiceRequest
+	10, // 26: leat.fleet.v1.FleetService.GetServicePlan:input_type -> leat.fleet.v1.GetServicePlanRequest
+	12, // 27: leat.fleet.v1.FleetService.DownloadServiceBundle:input_type -> leat.fleet.v1.DownloadServiceBundleRequest
+	14, // 28: leat.fleet.v1.FleetService.ListRevisions:input_type -> leat.fleet.v1.ListRevisionsRequest
+	16, // 29: leat.fleet.v1.FleetService.ListServiceCommits:input_type -> leat.fleet.v1.ListServiceCommitsRequest
+	19, // 30: leat.fleet.v1.FleetService.CreateJoinToken:input_type -> leat.fleet.v1.CreateJoinTokenRequest
+	21, // 31: leat.fleet.v1.FleetService.RevokeCluster:input_type -> leat.fleet.v1.RevokeClusterRequest
+	23, // 32: leat.fleet.v1.FleetService.ReleaseCluster:input_type -> leat.fleet.v1.ReleaseClusterRequest
+	25, // 33: leat.fleet.v1.FleetService.CreateAccessToken:input_type -> leat.fleet.v1.CreateAccessTokenRequest
+	41, // 34: leat.fleet.v1.FleetService.CreateToken:input_type -> leat.fleet.v1.CreateTokenRequest
+	42, // 35: leat.fleet.v1.FleetService.ListTokens:input_type -> leat.fleet.v1.ListTokensRequest
+	43, // 36: leat.fleet.v1.FleetService.DeleteToken:input_type -> leat.fleet.v1.DeleteTokenRequest
+	44, // 37: leat.fleet.v1.FleetService.RefreshConfigBackend:input_type -> leat.fleet.v1.RefreshConfigBackendRequest
+	45, // 38: leat.fleet.v1.FleetService.ExplainServiceConfig:input_type -> leat.fleet.v1.ExplainServiceConfigRequest
+	46, // 39: leat.fleet.v1.FleetService.ReviewAccess:input_type -> leat.fleet.v1.ReviewAccessRequest
+	47, // 40: leat.fleet.v1.FleetService.ListAuditRecords:input_type -> leat.fleet.v1.ListAuditRecordsRequest
+	48, // 41: leat.fleet.v1.FleetService.ListAccessHolders:input_type -> leat.fleet.v1.ListAccessHoldersRequest
+	1,  // 42: leat.fleet.v1.FleetService.GetServerInfo:output_type -> leat.fleet.v1.GetServerInfoResponse
+	49, // 43: leat.fleet.v1.FleetService.Apply:output_type -> leat.fleet.v1.ApplyResponse
+	50, // 44: leat.fleet.v1.FleetService.Get:output_type -> leat.fleet.v1.GetResponse
+	51, // 45: leat.fleet.v1.FleetService.List:output_type -> leat.fleet.v1.ListResponse
+	52, // 46: leat.fleet.v1.FleetService.Delete:output_type -> leat.fleet.v1.DeleteResponse
+	53, // 47: leat.fleet.v1.FleetService.Watch:output_type -> leat.fleet.v1.WatchResponse
+	3,  // 48: leat.fleet.v1.FleetService.SyncService:output_type -> leat.fleet.v1.SyncServiceResponse
+	5,  // 49: leat.fleet.v1.FleetService.SyncRepository:output_type -> leat.fleet.v1.SyncRepositoryResponse
+	7,  // 50: leat.fleet.v1.FleetService.ListWebhookDeliveries:output_type -> leat.fleet.v1.ListWebhookDeliveriesResponse
+	9,  // 51: leat.fleet.v1.FleetService.PreviewService:output_type -> leat.fleet.v1.PreviewServiceResponse
+	11, // 52: leat.fleet.v1.FleetService.GetServicePlan:output_type -> leat.fleet.v1.GetServicePlanResponse
+	13, // 53: leat.fleet.v1.FleetService.DownloadServiceBundle:output_type -> leat.fleet.v1.DownloadServiceBundleResponse
+	15, // 54: leat.fleet.v1.FleetService.ListRevisions:output_type -> leat.fleet.v1.ListRevisionsResponse
+	17, // 55: leat.fleet.v1.FleetService.ListServiceCommits:output_type -> leat.fleet.v1.ListServiceCommitsResponse
+	20, // 56: leat.fleet.v1.FleetService.CreateJoinToken:output_type -> leat.fleet.v1.CreateJoinTokenResponse
+	22, // 57: leat.fleet.v1.FleetService.RevokeCluster:output_type -> leat.fleet.v1.RevokeClusterResponse
+	24, // 58: leat.fleet.v1.FleetService.ReleaseCluster:output_type -> leat.fleet.v1.ReleaseClusterResponse
+	26, // 59: leat.fleet.v1.FleetService.CreateAccessToken:output_type -> leat.fleet.v1.CreateAccessTokenResponse
+	54, // 60: leat.fleet.v1.FleetService.CreateToken:output_type -> leat.fleet.v1.CreateTokenResponse
+	55, // 61: leat.fleet.v1.FleetService.ListTokens:output_type -> leat.fleet.v1.ListTokensResponse
+	56, // 62: leat.fleet.v1.FleetService.DeleteToken:output_type -> leat.fleet.v1.DeleteTokenResponse
+	57, // 63: leat.fleet.v1.FleetService.RefreshConfigBackend:output_type -> leat.fleet.v1.RefreshConfigBackendResponse
+	58, // 64: leat.fleet.v1.FleetService.ExplainServiceConfig:output_type -> leat.fleet.v1.ExplainServiceConfigResponse
+	59, // 65: leat.fleet.v1.FleetService.ReviewAccess:output_type -> leat.fleet.v1.ReviewAccessResponse
+	60, // 66: leat.fleet.v1.FleetService.ListAuditRecords:output_type -> leat.fleet.v1.ListAuditRecordsResponse
+	61, // 67: leat.fleet.v1.FleetService.ListAccessHolders:output_type -> leat.fleet.v1.ListAccessHoldersResponse
+	42, // [42:68] is the sub-list for method output_type
+	16, // [16:42] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_leat_fleet_v1_fleet_proto_init() }
@@ -1647,7 +1879,7 @@ func file_leat_fleet_v1_fleet_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leat_fleet_v1_fleet_proto_rawDesc), len(file_leat_fleet_v1_fleet_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   24,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

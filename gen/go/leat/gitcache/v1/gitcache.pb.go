@@ -1241,7 +1241,9 @@ type ListCommitsRequest struct {
 	// Repository and ref to start from; path limits to commits that touch it. Required.
 	Source *v1.Source `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
 	// Which page. Unset means the first.
-	Page          *v1.Page `protobuf:"bytes,2,opt,name=page,proto3" json:"page,omitempty"`
+	Page *v1.Page `protobuf:"bytes,2,opt,name=page,proto3" json:"page,omitempty"`
+	// A whole commit id: the history ends before it, so that what follows is what came since. Empty means to the beginning.
+	Until         string `protobuf:"bytes,3,opt,name=until,proto3" json:"until,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1288,6 +1290,13 @@ func (x *ListCommitsRequest) GetPage() *v1.Page {
 		return x.Page
 	}
 	return nil
+}
+
+func (x *ListCommitsRequest) GetUntil() string {
+	if x != nil {
+		return x.Until
+	}
+	return ""
 }
 
 // ListCommitsResponse is one page.
@@ -2091,10 +2100,11 @@ const file_leat_gitcache_v1_gitcache_proto_rawDesc = "" +
 	"\x04page\x18\x03 \x01(\v2\x12.leat.type.v1.PageR\x04page\"e\n" +
 	"\x10ListRefsResponse\x12)\n" +
 	"\x04refs\x18\x01 \x03(\v2\x15.leat.gitcache.v1.RefR\x04refs\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"j\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x80\x01\n" +
 	"\x12ListCommitsRequest\x12,\n" +
 	"\x06source\x18\x01 \x01(\v2\x14.leat.type.v1.SourceR\x06source\x12&\n" +
-	"\x04page\x18\x02 \x01(\v2\x12.leat.type.v1.PageR\x04page\"q\n" +
+	"\x04page\x18\x02 \x01(\v2\x12.leat.type.v1.PageR\x04page\x12\x14\n" +
+	"\x05until\x18\x03 \x01(\tR\x05until\"q\n" +
 	"\x13ListCommitsResponse\x122\n" +
 	"\acommits\x18\x01 \x03(\v2\x18.leat.gitcache.v1.CommitR\acommits\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x8a\x02\n" +

@@ -60,6 +60,9 @@ type Mirrors interface {
 	Refresh(ctx context.Context, repository string) error
 	// Deliveries returns the newest webhooks about a repository. Its error is a *resolve.Failure, or the context's.
 	Deliveries(ctx context.Context, repository string) ([]*gitcachev1.WebhookDelivery, error)
+	// Commits returns the newest commits at a commit of a source, back to another one or to the beginning, and whether
+	// there are more. Its error is a *resolve.Failure, or the context's.
+	Commits(ctx context.Context, source catalog.Source, until string, limit int) (commits []*gitcachev1.Commit, more bool, err error)
 	// States returns the states of repositories as the owners of their mirrors see them now, without
 	// the ones that have no owner. It keeps nothing.
 	States(ctx context.Context, repositories []string) (map[string]catalog.Mirror, error)

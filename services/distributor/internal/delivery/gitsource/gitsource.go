@@ -102,6 +102,18 @@ func (s *Source) Deliveries(ctx context.Context, repository string) ([]*gitcache
 	return res.GetDeliveries(), nil
 }
 
+// Commits returns the newest commits that touch a source's folder, from the commit that it selects back to another one,
+// or to the beginning.
+func (s *Source) Commits(ctx context.Context, source catalog.Source, until string, limit int) ([]*gitcachev1.Commit, bool, error) {
+	res, err := s.p.Client.ListCommits(ctx, &gitcachev1.ListCommitsRequest{
+		Source: catalogwire.SourceMessage(source), Until: until, Page: &typev1.Page{Size: int32(limit)}, //nolint:gosec // a few
+	})
+	if err != nil {
+		return nil, false, failure(ctx, err)
+	}
+	return res.GetCommits(), res.GetNextPageToken() != "", nil
+}
+
 // States returns the states of those repositories, as the owners of their mirrors see them now.
 // Repositories without an owner are missing.
 func (s *Source) States(ctx context.Context, repositories []string) (map[string]catalog.Mirror, error) {

@@ -71,6 +71,9 @@ const (
 	// FleetServiceListRevisionsProcedure is the fully-qualified name of the FleetService's
 	// ListRevisions RPC.
 	FleetServiceListRevisionsProcedure = "/leat.fleet.v1.FleetService/ListRevisions"
+	// FleetServiceListServiceCommitsProcedure is the fully-qualified name of the FleetService's
+	// ListServiceCommits RPC.
+	FleetServiceListServiceCommitsProcedure = "/leat.fleet.v1.FleetService/ListServiceCommits"
 	// FleetServiceCreateJoinTokenProcedure is the fully-qualified name of the FleetService's
 	// CreateJoinToken RPC.
 	FleetServiceCreateJoinTokenProcedure = "/leat.fleet.v1.FleetService/CreateJoinToken"
@@ -150,6 +153,9 @@ type FleetServiceClient interface {
 	// ListRevisions returns a service's latest revisions and their outcomes, the latest first: at
 	// most 20.
 	ListRevisions(context.Context, *v1.ListRevisionsRequest) (*v1.ListRevisionsResponse, error)
+	// ListServiceCommits returns who changed what a service is made of, and when: the commits in its sources that one of its
+	// revisions brought, the newest first. A source in a repository of another kind has none.
+	ListServiceCommits(context.Context, *v1.ListServiceCommitsRequest) (*v1.ListServiceCommitsResponse, error)
 	// CreateJoinToken returns a token with which one agent can enrol for the cluster, once, within 24 h.
 	CreateJoinToken(context.Context, *v1.CreateJoinTokenRequest) (*v1.CreateJoinTokenResponse, error)
 	// RevokeCluster ends the identity of the cluster's agent; it must enrol again.
@@ -284,6 +290,13 @@ func NewFleetServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
+		listServiceCommits: connect.NewClient[v1.ListServiceCommitsRequest, v1.ListServiceCommitsResponse](
+			httpClient,
+			baseURL+FleetServiceListServiceCommitsProcedure,
+			connect.WithSchema(fleetServiceMethods.ByName("ListServiceCommits")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 		createJoinToken: connect.NewClient[v1.CreateJoinTokenRequest, v1.CreateJoinTokenResponse](
 			httpClient,
 			baseURL+FleetServiceCreateJoinTokenProcedure,
@@ -379,6 +392,7 @@ type fleetServiceClient struct {
 	getServicePlan        *connect.Client[v1.GetServicePlanRequest, v1.GetServicePlanResponse]
 	downloadServiceBundle *connect.Client[v1.DownloadServiceBundleRequest, v1.DownloadServiceBundleResponse]
 	listRevisions         *connect.Client[v1.ListRevisionsRequest, v1.ListRevisionsResponse]
+	listServiceCommits    *connect.Client[v1.ListServiceCommitsRequest, v1.ListServiceCommitsResponse]
 	createJoinToken       *connect.Client[v1.CreateJoinTokenRequest, v1.CreateJoinTokenResponse]
 	revokeCluster         *connect.Client[v1.RevokeClusterRequest, v1.RevokeClusterResponse]
 	releaseCluster        *connect.Client[v1.ReleaseClusterRequest, v1.ReleaseClusterResponse]
@@ -496,6 +510,15 @@ func (c *fleetServiceClient) DownloadServiceBundle(ctx context.Context, req *v1.
 // ListRevisions calls leat.fleet.v1.FleetService.ListRevisions.
 func (c *fleetServiceClient) ListRevisions(ctx context.Context, req *v1.ListRevisionsRequest) (*v1.ListRevisionsResponse, error) {
 	response, err := c.listRevisions.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// ListServiceCommits calls leat.fleet.v1.FleetService.ListServiceCommits.
+func (c *fleetServiceClient) ListServiceCommits(ctx context.Context, req *v1.ListServiceCommitsRequest) (*v1.ListServiceCommitsResponse, error) {
+	response, err := c.listServiceCommits.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
@@ -652,6 +675,9 @@ type FleetServiceHandler interface {
 	// ListRevisions returns a service's latest revisions and their outcomes, the latest first: at
 	// most 20.
 	ListRevisions(context.Context, *v1.ListRevisionsRequest) (*v1.ListRevisionsResponse, error)
+	// ListServiceCommits returns who changed what a service is made of, and when: the commits in its sources that one of its
+	// revisions brought, the newest first. A source in a repository of another kind has none.
+	ListServiceCommits(context.Context, *v1.ListServiceCommitsRequest) (*v1.ListServiceCommitsResponse, error)
 	// CreateJoinToken returns a token with which one agent can enrol for the cluster, once, within 24 h.
 	CreateJoinToken(context.Context, *v1.CreateJoinTokenRequest) (*v1.CreateJoinTokenResponse, error)
 	// RevokeCluster ends the identity of the cluster's agent; it must enrol again.
@@ -782,6 +808,13 @@ func NewFleetServiceHandler(svc FleetServiceHandler, opts ...connect.HandlerOpti
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
+	fleetServiceListServiceCommitsHandler := connect.NewUnaryHandlerSimple(
+		FleetServiceListServiceCommitsProcedure,
+		svc.ListServiceCommits,
+		connect.WithSchema(fleetServiceMethods.ByName("ListServiceCommits")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
 	fleetServiceCreateJoinTokenHandler := connect.NewUnaryHandlerSimple(
 		FleetServiceCreateJoinTokenProcedure,
 		svc.CreateJoinToken,
@@ -887,6 +920,8 @@ func NewFleetServiceHandler(svc FleetServiceHandler, opts ...connect.HandlerOpti
 			fleetServiceDownloadServiceBundleHandler.ServeHTTP(w, r)
 		case FleetServiceListRevisionsProcedure:
 			fleetServiceListRevisionsHandler.ServeHTTP(w, r)
+		case FleetServiceListServiceCommitsProcedure:
+			fleetServiceListServiceCommitsHandler.ServeHTTP(w, r)
 		case FleetServiceCreateJoinTokenProcedure:
 			fleetServiceCreateJoinTokenHandler.ServeHTTP(w, r)
 		case FleetServiceRevokeClusterProcedure:
@@ -970,6 +1005,10 @@ func (UnimplementedFleetServiceHandler) DownloadServiceBundle(context.Context, *
 
 func (UnimplementedFleetServiceHandler) ListRevisions(context.Context, *v1.ListRevisionsRequest) (*v1.ListRevisionsResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.ListRevisions is not implemented"))
+}
+
+func (UnimplementedFleetServiceHandler) ListServiceCommits(context.Context, *v1.ListServiceCommitsRequest) (*v1.ListServiceCommitsResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.ListServiceCommits is not implemented"))
 }
 
 func (UnimplementedFleetServiceHandler) CreateJoinToken(context.Context, *v1.CreateJoinTokenRequest) (*v1.CreateJoinTokenResponse, error) {

@@ -40,7 +40,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file leat/fleet/v1/fleet.proto.
  */
 export const file_leat_fleet_v1_fleet: GenFile = /*@__PURE__*/
-  fileDesc("ChlsZWF0L2ZsZWV0L3YxL2ZsZWV0LnByb3RvEg1sZWF0LmZsZWV0LnYxIhYKFEdldFNlcnZlckluZm9SZXF1ZXN0IoIBChVHZXRTZXJ2ZXJJbmZvUmVzcG9uc2USDwoHdmVyc2lvbhgBIAEoCRISCgp0dW5uZWxfdXJsGAIgASgJEg8KB3N1YmplY3QYAyABKAkSDgoGZ3JvdXBzGAQgAygJEg4KBnVpX3VybBgFIAEoCRITCgt3ZWJob29rX3VybBgGIAEoCSI2ChJTeW5jU2VydmljZVJlcXVlc3QSDAoEbmFtZRgBIAEoCRISCgpyZWdlbmVyYXRlGAIgASgIIlMKE1N5bmNTZXJ2aWNlUmVzcG9uc2USFAoMc3luY19yZXF1ZXN0GAEgASgJEiYKB3Byb2JsZW0YAiABKAsyFS5sZWF0LnR5cGUudjEuUHJvYmxlbSIlChVTeW5jUmVwb3NpdG9yeVJlcXVlc3QSDAoEbmFtZRgBIAEoCSJAChZTeW5jUmVwb3NpdG9yeVJlc3BvbnNlEiYKB3Byb2JsZW0YASABKAsyFS5sZWF0LnR5cGUudjEuUHJvYmxlbSIsChxMaXN0V2ViaG9va0RlbGl2ZXJpZXNSZXF1ZXN0EgwKBG5hbWUYASABKAkiVgodTGlzdFdlYmhvb2tEZWxpdmVyaWVzUmVzcG9uc2USNQoKZGVsaXZlcmllcxgBIAMoCzIhLmxlYXQuZ2l0Y2FjaGUudjEuV2ViaG9va0RlbGl2ZXJ5IlwKFVByZXZpZXdTZXJ2aWNlUmVxdWVzdBIMCgRuYW1lGAEgASgJEiEKA3JlZhgCIAEoCzIULmxlYXQudHlwZS52MS5HaXRSZWYSEgoKcmVwb3NpdG9yeRgDIAEoCSKNAQoWUHJldmlld1NlcnZpY2VSZXNwb25zZRIPCgdjbHVzdGVyGAEgASgJEjEKB3NlcnZpY2UYAiABKAsyIC5sZWF0LmRpc3RyaWJ1dG9yLnYxLlBsYW5TZXJ2aWNlEi8KC2V4cGlyZV90aW1lGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCIlChVHZXRTZXJ2aWNlUGxhblJlcXVlc3QSDAoEbmFtZRgBIAEoCSLkAQoWR2V0U2VydmljZVBsYW5SZXNwb25zZRIPCgdjbHVzdGVyGAEgASgJEjEKB3NlcnZpY2UYAiABKAsyIC5sZWF0LmRpc3RyaWJ1dG9yLnYxLlBsYW5TZXJ2aWNlEikKBWZhY3RzGAMgASgLMhoubGVhdC50eXBlLnYxLkNsdXN0ZXJGYWN0cxIaChJrdWJlcm5ldGVzX3ZlcnNpb24YBCABKAkSLAoGY29uZmlnGAUgASgLMhwubGVhdC5mbGVldC52MS5TZXJ2aWNlQ29uZmlnEhEKCWluc3RhbGxlZBgGIAEoCCI/ChxEb3dubG9hZFNlcnZpY2VCdW5kbGVSZXF1ZXN0Eg8KB3NlcnZpY2UYASABKAkSDgoGZGlnZXN0GAIgASgJIi4KHURvd25sb2FkU2VydmljZUJ1bmRsZVJlc3BvbnNlEg0KBWNodW5rGAEgASgMIkkKFExpc3RSZXZpc2lvbnNSZXF1ZXN0Eg8KB3NlcnZpY2UYASABKAkSIAoEcGFnZRgCIAEoCzISLmxlYXQudHlwZS52MS5QYWdlIlwKFUxpc3RSZXZpc2lvbnNSZXNwb25zZRIqCglyZXZpc2lvbnMYASADKAsyFy5sZWF0LmZsZWV0LnYxLlJldmlzaW9uEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSIpChZDcmVhdGVKb2luVG9rZW5SZXF1ZXN0Eg8KB2NsdXN0ZXIYASABKAkicAoXQ3JlYXRlSm9pblRva2VuUmVzcG9uc2USEgoKam9pbl90b2tlbhgBIAEoCRIvCgtleHBpcmVfdGltZRgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIaHViX2tleXMYAyADKAkiJwoUUmV2b2tlQ2x1c3RlclJlcXVlc3QSDwoHY2x1c3RlchgBIAEoCSIXChVSZXZva2VDbHVzdGVyUmVzcG9uc2UiKAoVUmVsZWFzZUNsdXN0ZXJSZXF1ZXN0Eg8KB2NsdXN0ZXIYASABKAkiGAoWUmVsZWFzZUNsdXN0ZXJSZXNwb25zZSIsChhDcmVhdGVBY2Nlc3NUb2tlblJlcXVlc3QSEAoIYXVkaWVuY2UYASABKAkiYgoZQ3JlYXRlQWNjZXNzVG9rZW5SZXNwb25zZRIUCgxhY2Nlc3NfdG9rZW4YASABKAkSLwoLZXhwaXJlX3RpbWUYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wMssXCgxGbGVldFNlcnZpY2USZgoNR2V0U2VydmVySW5mbxIjLmxlYXQuZmxlZXQudjEuR2V0U2VydmVySW5mb1JlcXVlc3QaJC5sZWF0LmZsZWV0LnYxLkdldFNlcnZlckluZm9SZXNwb25zZSIKkAIBop8ZAwoBAhJaCgVBcHBseRIbLmxlYXQuZmxlZXQudjEuQXBwbHlSZXF1ZXN0GhwubGVhdC5mbGVldC52MS5BcHBseVJlc3BvbnNlIhaQAgKinxkPCgECEgoKBWFwcGx5EgEqElQKA0dldBIZLmxlYXQuZmxlZXQudjEuR2V0UmVxdWVzdBoaLmxlYXQuZmxlZXQudjEuR2V0UmVzcG9uc2UiFpACAaKfGQ8KAQISCAoDZ2V0EgEqGAESWAoETGlzdBIaLmxlYXQuZmxlZXQudjEuTGlzdFJlcXVlc3QaGy5sZWF0LmZsZWV0LnYxLkxpc3RSZXNwb25zZSIXkAIBop8ZEAoBAhIJCgRsaXN0EgEqGAESWwoGRGVsZXRlEhwubGVhdC5mbGVldC52MS5EZWxldGVSZXF1ZXN0Gh0ubGVhdC5mbGVldC52MS5EZWxldGVSZXNwb25zZSIUop8ZEAoBAhILCgZkZWxldGUSASoSXAoFV2F0Y2gSGy5sZWF0LmZsZWV0LnYxLldhdGNoUmVxdWVzdBocLmxlYXQuZmxlZXQudjEuV2F0Y2hSZXNwb25zZSIWkAIBop8ZDwoBAhIKCgV3YXRjaBIBKjABEm8KC1N5bmNTZXJ2aWNlEiEubGVhdC5mbGVldC52MS5TeW5jU2VydmljZVJlcXVlc3QaIi5sZWF0LmZsZWV0LnYxLlN5bmNTZXJ2aWNlUmVzcG9uc2UiGaKfGRUKAQISEAoEc3luYxIIc2VydmljZXMSfAoOU3luY1JlcG9zaXRvcnkSJC5sZWF0LmZsZWV0LnYxLlN5bmNSZXBvc2l0b3J5UmVxdWVzdBolLmxlYXQuZmxlZXQudjEuU3luY1JlcG9zaXRvcnlSZXNwb25zZSIdop8ZGQoBAhIUCgRzeW5jEgxyZXBvc2l0b3JpZXMSkwEKFUxpc3RXZWJob29rRGVsaXZlcmllcxIrLmxlYXQuZmxlZXQudjEuTGlzdFdlYmhvb2tEZWxpdmVyaWVzUmVxdWVzdBosLmxlYXQuZmxlZXQudjEuTGlzdFdlYmhvb2tEZWxpdmVyaWVzUmVzcG9uc2UiH5ACAaKfGRgKAQISEwoDZ2V0EgxyZXBvc2l0b3JpZXMSewoOUHJldmlld1NlcnZpY2USJC5sZWF0LmZsZWV0LnYxLlByZXZpZXdTZXJ2aWNlUmVxdWVzdBolLmxlYXQuZmxlZXQudjEuUHJldmlld1NlcnZpY2VSZXNwb25zZSIcop8ZGAoBAhITCgdwcmV2aWV3EghzZXJ2aWNlcxJ/Cg5HZXRTZXJ2aWNlUGxhbhIkLmxlYXQuZmxlZXQudjEuR2V0U2VydmljZVBsYW5SZXF1ZXN0GiUubGVhdC5mbGVldC52MS5HZXRTZXJ2aWNlUGxhblJlc3BvbnNlIiCQAgGinxkZCgECEhQKA2dldBINc2VydmljZXMvcGxhbhKZAQoVRG93bmxvYWRTZXJ2aWNlQnVuZGxlEisubGVhdC5mbGVldC52MS5Eb3dubG9hZFNlcnZpY2VCdW5kbGVSZXF1ZXN0GiwubGVhdC5mbGVldC52MS5Eb3dubG9hZFNlcnZpY2VCdW5kbGVSZXNwb25zZSIjkAIBop8ZHAoBAhIXCgNnZXQSEHNlcnZpY2VzL2J1bmRsZXMwARJ5Cg1MaXN0UmV2aXNpb25zEiMubGVhdC5mbGVldC52MS5MaXN0UmV2aXNpb25zUmVxdWVzdBokLmxlYXQuZmxlZXQudjEuTGlzdFJldmlzaW9uc1Jlc3BvbnNlIh2QAgGinxkWCgECEhEKBGxpc3QSCXJldmlzaW9ucxJ/Cg9DcmVhdGVKb2luVG9rZW4SJS5sZWF0LmZsZWV0LnYxLkNyZWF0ZUpvaW5Ub2tlblJlcXVlc3QaJi5sZWF0LmZsZWV0LnYxLkNyZWF0ZUpvaW5Ub2tlblJlc3BvbnNlIh2inxkZCgECEhQKBmNyZWF0ZRIKam9pbnRva2VucxJ3Cg1SZXZva2VDbHVzdGVyEiMubGVhdC5mbGVldC52MS5SZXZva2VDbHVzdGVyUmVxdWVzdBokLmxlYXQuZmxlZXQudjEuUmV2b2tlQ2x1c3RlclJlc3BvbnNlIhuinxkXCgECEhIKBnJldm9rZRIIY2x1c3RlcnMSewoOUmVsZWFzZUNsdXN0ZXISJC5sZWF0LmZsZWV0LnYxLlJlbGVhc2VDbHVzdGVyUmVxdWVzdBolLmxlYXQuZmxlZXQudjEuUmVsZWFzZUNsdXN0ZXJSZXNwb25zZSIcop8ZGAoBAhITCgdyZWxlYXNlEghjbHVzdGVycxJvChFDcmVhdGVBY2Nlc3NUb2tlbhInLmxlYXQuZmxlZXQudjEuQ3JlYXRlQWNjZXNzVG9rZW5SZXF1ZXN0GigubGVhdC5mbGVldC52MS5DcmVhdGVBY2Nlc3NUb2tlblJlc3BvbnNlIgeinxkDCgECEnEKC0NyZWF0ZVRva2VuEiEubGVhdC5mbGVldC52MS5DcmVhdGVUb2tlblJlcXVlc3QaIi5sZWF0LmZsZWV0LnYxLkNyZWF0ZVRva2VuUmVzcG9uc2UiG6KfGRcKAQISEAoGY3JlYXRlEgZ0b2tlbnMYARJvCgpMaXN0VG9rZW5zEiAubGVhdC5mbGVldC52MS5MaXN0VG9rZW5zUmVxdWVzdBohLmxlYXQuZmxlZXQudjEuTGlzdFRva2Vuc1Jlc3BvbnNlIhyQAgGinxkVCgECEg4KBGxpc3QSBnRva2VucxgBEnEKC0RlbGV0ZVRva2VuEiEubGVhdC5mbGVldC52MS5EZWxldGVUb2tlblJlcXVlc3QaIi5sZWF0LmZsZWV0LnYxLkRlbGV0ZVRva2VuUmVzcG9uc2UiG6KfGRcKAQISEAoGZGVsZXRlEgZ0b2tlbnMYARKTAQoUUmVmcmVzaENvbmZpZ0JhY2tlbmQSKi5sZWF0LmZsZWV0LnYxLlJlZnJlc2hDb25maWdCYWNrZW5kUmVxdWVzdBorLmxlYXQuZmxlZXQudjEuUmVmcmVzaENvbmZpZ0JhY2tlbmRSZXNwb25zZSIiop8ZHgoBAhIZCgdyZWZyZXNoEg5jb25maWdiYWNrZW5kcxKMAQoURXhwbGFpblNlcnZpY2VDb25maWcSKi5sZWF0LmZsZWV0LnYxLkV4cGxhaW5TZXJ2aWNlQ29uZmlnUmVxdWVzdBorLmxlYXQuZmxlZXQudjEuRXhwbGFpblNlcnZpY2VDb25maWdSZXNwb25zZSIbkAIBop8ZFAoBAhIPCgNnZXQSCHNlcnZpY2VzEnsKDFJldmlld0FjY2VzcxIiLmxlYXQuZmxlZXQudjEuUmV2aWV3QWNjZXNzUmVxdWVzdBojLmxlYXQuZmxlZXQudjEuUmV2aWV3QWNjZXNzUmVzcG9uc2UiIpACAaKfGRsKAQISFAoLaW1wZXJzb25hdGUSBXVzZXJzGAEShQEKEExpc3RBdWRpdFJlY29yZHMSJi5sZWF0LmZsZWV0LnYxLkxpc3RBdWRpdFJlY29yZHNSZXF1ZXN0GicubGVhdC5mbGVldC52MS5MaXN0QXVkaXRSZWNvcmRzUmVzcG9uc2UiIJACAaKfGRkKAQISFAoEbGlzdBIMYXVkaXRyZWNvcmRzEogBChFMaXN0QWNjZXNzSG9sZGVycxInLmxlYXQuZmxlZXQudjEuTGlzdEFjY2Vzc0hvbGRlcnNSZXF1ZXN0GigubGVhdC5mbGVldC52MS5MaXN0QWNjZXNzSG9sZGVyc1Jlc3BvbnNlIiCQAgGinxkZCgECEhQKBGxpc3QSDGF1ZGl0cmVjb3Jkc2IGcHJvdG8z", [file_google_protobuf_timestamp, file_leat_distributor_v1_plan, file_leat_fleet_v1_audit, file_leat_fleet_v1_config_backend, file_leat_fleet_v1_document, file_leat_fleet_v1_people, file_leat_fleet_v1_resources, file_leat_gitcache_v1_repository, file_leat_options_v1_access, file_leat_type_v1_metadata, file_leat_type_v1_render, file_leat_type_v1_source, file_leat_type_v1_state]);
+  fileDesc("ChlsZWF0L2ZsZWV0L3YxL2ZsZWV0LnByb3RvEg1sZWF0LmZsZWV0LnYxIhYKFEdldFNlcnZlckluZm9SZXF1ZXN0IoIBChVHZXRTZXJ2ZXJJbmZvUmVzcG9uc2USDwoHdmVyc2lvbhgBIAEoCRISCgp0dW5uZWxfdXJsGAIgASgJEg8KB3N1YmplY3QYAyABKAkSDgoGZ3JvdXBzGAQgAygJEg4KBnVpX3VybBgFIAEoCRITCgt3ZWJob29rX3VybBgGIAEoCSI2ChJTeW5jU2VydmljZVJlcXVlc3QSDAoEbmFtZRgBIAEoCRISCgpyZWdlbmVyYXRlGAIgASgIIlMKE1N5bmNTZXJ2aWNlUmVzcG9uc2USFAoMc3luY19yZXF1ZXN0GAEgASgJEiYKB3Byb2JsZW0YAiABKAsyFS5sZWF0LnR5cGUudjEuUHJvYmxlbSIlChVTeW5jUmVwb3NpdG9yeVJlcXVlc3QSDAoEbmFtZRgBIAEoCSJAChZTeW5jUmVwb3NpdG9yeVJlc3BvbnNlEiYKB3Byb2JsZW0YASABKAsyFS5sZWF0LnR5cGUudjEuUHJvYmxlbSIsChxMaXN0V2ViaG9va0RlbGl2ZXJpZXNSZXF1ZXN0EgwKBG5hbWUYASABKAkiVgodTGlzdFdlYmhvb2tEZWxpdmVyaWVzUmVzcG9uc2USNQoKZGVsaXZlcmllcxgBIAMoCzIhLmxlYXQuZ2l0Y2FjaGUudjEuV2ViaG9va0RlbGl2ZXJ5IlwKFVByZXZpZXdTZXJ2aWNlUmVxdWVzdBIMCgRuYW1lGAEgASgJEiEKA3JlZhgCIAEoCzIULmxlYXQudHlwZS52MS5HaXRSZWYSEgoKcmVwb3NpdG9yeRgDIAEoCSKNAQoWUHJldmlld1NlcnZpY2VSZXNwb25zZRIPCgdjbHVzdGVyGAEgASgJEjEKB3NlcnZpY2UYAiABKAsyIC5sZWF0LmRpc3RyaWJ1dG9yLnYxLlBsYW5TZXJ2aWNlEi8KC2V4cGlyZV90aW1lGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCIlChVHZXRTZXJ2aWNlUGxhblJlcXVlc3QSDAoEbmFtZRgBIAEoCSLkAQoWR2V0U2VydmljZVBsYW5SZXNwb25zZRIPCgdjbHVzdGVyGAEgASgJEjEKB3NlcnZpY2UYAiABKAsyIC5sZWF0LmRpc3RyaWJ1dG9yLnYxLlBsYW5TZXJ2aWNlEikKBWZhY3RzGAMgASgLMhoubGVhdC50eXBlLnYxLkNsdXN0ZXJGYWN0cxIaChJrdWJlcm5ldGVzX3ZlcnNpb24YBCABKAkSLAoGY29uZmlnGAUgASgLMhwubGVhdC5mbGVldC52MS5TZXJ2aWNlQ29uZmlnEhEKCWluc3RhbGxlZBgGIAEoCCI/ChxEb3dubG9hZFNlcnZpY2VCdW5kbGVSZXF1ZXN0Eg8KB3NlcnZpY2UYASABKAkSDgoGZGlnZXN0GAIgASgJIi4KHURvd25sb2FkU2VydmljZUJ1bmRsZVJlc3BvbnNlEg0KBWNodW5rGAEgASgMIkkKFExpc3RSZXZpc2lvbnNSZXF1ZXN0Eg8KB3NlcnZpY2UYASABKAkSIAoEcGFnZRgCIAEoCzISLmxlYXQudHlwZS52MS5QYWdlIlwKFUxpc3RSZXZpc2lvbnNSZXNwb25zZRIqCglyZXZpc2lvbnMYASADKAsyFy5sZWF0LmZsZWV0LnYxLlJldmlzaW9uEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSI8ChlMaXN0U2VydmljZUNvbW1pdHNSZXF1ZXN0Eg8KB3NlcnZpY2UYASABKAkSDgoGY29tbWl0GAIgASgJIlkKGkxpc3RTZXJ2aWNlQ29tbWl0c1Jlc3BvbnNlEi0KB2NvbW1pdHMYASADKAsyHC5sZWF0LmZsZWV0LnYxLlNlcnZpY2VDb21taXQSDAoEbW9yZRgCIAEoCCK3AQoNU2VydmljZUNvbW1pdBISCgpyZXBvc2l0b3J5GAEgASgJEgoKAmlkGAIgASgJEhMKC2F1dGhvcl9uYW1lGAMgASgJEi8KC2F1dGhvcl90aW1lGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIvCgtjb21taXRfdGltZRgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDwoHc3ViamVjdBgGIAEoCSIpChZDcmVhdGVKb2luVG9rZW5SZXF1ZXN0Eg8KB2NsdXN0ZXIYASABKAkicAoXQ3JlYXRlSm9pblRva2VuUmVzcG9uc2USEgoKam9pbl90b2tlbhgBIAEoCRIvCgtleHBpcmVfdGltZRgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIaHViX2tleXMYAyADKAkiJwoUUmV2b2tlQ2x1c3RlclJlcXVlc3QSDwoHY2x1c3RlchgBIAEoCSIXChVSZXZva2VDbHVzdGVyUmVzcG9uc2UiKAoVUmVsZWFzZUNsdXN0ZXJSZXF1ZXN0Eg8KB2NsdXN0ZXIYASABKAkiGAoWUmVsZWFzZUNsdXN0ZXJSZXNwb25zZSIsChhDcmVhdGVBY2Nlc3NUb2tlblJlcXVlc3QSEAoIYXVkaWVuY2UYASABKAkiYgoZQ3JlYXRlQWNjZXNzVG9rZW5SZXNwb25zZRIUCgxhY2Nlc3NfdG9rZW4YASABKAkSLwoLZXhwaXJlX3RpbWUYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wMtYYCgxGbGVldFNlcnZpY2USZgoNR2V0U2VydmVySW5mbxIjLmxlYXQuZmxlZXQudjEuR2V0U2VydmVySW5mb1JlcXVlc3QaJC5sZWF0LmZsZWV0LnYxLkdldFNlcnZlckluZm9SZXNwb25zZSIKkAIBop8ZAwoBAhJaCgVBcHBseRIbLmxlYXQuZmxlZXQudjEuQXBwbHlSZXF1ZXN0GhwubGVhdC5mbGVldC52MS5BcHBseVJlc3BvbnNlIhaQAgKinxkPCgECEgoKBWFwcGx5EgEqElQKA0dldBIZLmxlYXQuZmxlZXQudjEuR2V0UmVxdWVzdBoaLmxlYXQuZmxlZXQudjEuR2V0UmVzcG9uc2UiFpACAaKfGQ8KAQISCAoDZ2V0EgEqGAESWAoETGlzdBIaLmxlYXQuZmxlZXQudjEuTGlzdFJlcXVlc3QaGy5sZWF0LmZsZWV0LnYxLkxpc3RSZXNwb25zZSIXkAIBop8ZEAoBAhIJCgRsaXN0EgEqGAESWwoGRGVsZXRlEhwubGVhdC5mbGVldC52MS5EZWxldGVSZXF1ZXN0Gh0ubGVhdC5mbGVldC52MS5EZWxldGVSZXNwb25zZSIUop8ZEAoBAhILCgZkZWxldGUSASoSXAoFV2F0Y2gSGy5sZWF0LmZsZWV0LnYxLldhdGNoUmVxdWVzdBocLmxlYXQuZmxlZXQudjEuV2F0Y2hSZXNwb25zZSIWkAIBop8ZDwoBAhIKCgV3YXRjaBIBKjABEm8KC1N5bmNTZXJ2aWNlEiEubGVhdC5mbGVldC52MS5TeW5jU2VydmljZVJlcXVlc3QaIi5sZWF0LmZsZWV0LnYxLlN5bmNTZXJ2aWNlUmVzcG9uc2UiGaKfGRUKAQISEAoEc3luYxIIc2VydmljZXMSfAoOU3luY1JlcG9zaXRvcnkSJC5sZWF0LmZsZWV0LnYxLlN5bmNSZXBvc2l0b3J5UmVxdWVzdBolLmxlYXQuZmxlZXQudjEuU3luY1JlcG9zaXRvcnlSZXNwb25zZSIdop8ZGQoBAhIUCgRzeW5jEgxyZXBvc2l0b3JpZXMSkwEKFUxpc3RXZWJob29rRGVsaXZlcmllcxIrLmxlYXQuZmxlZXQudjEuTGlzdFdlYmhvb2tEZWxpdmVyaWVzUmVxdWVzdBosLmxlYXQuZmxlZXQudjEuTGlzdFdlYmhvb2tEZWxpdmVyaWVzUmVzcG9uc2UiH5ACAaKfGRgKAQISEwoDZ2V0EgxyZXBvc2l0b3JpZXMSewoOUHJldmlld1NlcnZpY2USJC5sZWF0LmZsZWV0LnYxLlByZXZpZXdTZXJ2aWNlUmVxdWVzdBolLmxlYXQuZmxlZXQudjEuUHJldmlld1NlcnZpY2VSZXNwb25zZSIcop8ZGAoBAhITCgdwcmV2aWV3EghzZXJ2aWNlcxJ/Cg5HZXRTZXJ2aWNlUGxhbhIkLmxlYXQuZmxlZXQudjEuR2V0U2VydmljZVBsYW5SZXF1ZXN0GiUubGVhdC5mbGVldC52MS5HZXRTZXJ2aWNlUGxhblJlc3BvbnNlIiCQAgGinxkZCgECEhQKA2dldBINc2VydmljZXMvcGxhbhKZAQoVRG93bmxvYWRTZXJ2aWNlQnVuZGxlEisubGVhdC5mbGVldC52MS5Eb3dubG9hZFNlcnZpY2VCdW5kbGVSZXF1ZXN0GiwubGVhdC5mbGVldC52MS5Eb3dubG9hZFNlcnZpY2VCdW5kbGVSZXNwb25zZSIjkAIBop8ZHAoBAhIXCgNnZXQSEHNlcnZpY2VzL2J1bmRsZXMwARJ5Cg1MaXN0UmV2aXNpb25zEiMubGVhdC5mbGVldC52MS5MaXN0UmV2aXNpb25zUmVxdWVzdBokLmxlYXQuZmxlZXQudjEuTGlzdFJldmlzaW9uc1Jlc3BvbnNlIh2QAgGinxkWCgECEhEKBGxpc3QSCXJldmlzaW9ucxKIAQoSTGlzdFNlcnZpY2VDb21taXRzEigubGVhdC5mbGVldC52MS5MaXN0U2VydmljZUNvbW1pdHNSZXF1ZXN0GikubGVhdC5mbGVldC52MS5MaXN0U2VydmljZUNvbW1pdHNSZXNwb25zZSIdkAIBop8ZFgoBAhIRCgRsaXN0EglyZXZpc2lvbnMSfwoPQ3JlYXRlSm9pblRva2VuEiUubGVhdC5mbGVldC52MS5DcmVhdGVKb2luVG9rZW5SZXF1ZXN0GiYubGVhdC5mbGVldC52MS5DcmVhdGVKb2luVG9rZW5SZXNwb25zZSIdop8ZGQoBAhIUCgZjcmVhdGUSCmpvaW50b2tlbnMSdwoNUmV2b2tlQ2x1c3RlchIjLmxlYXQuZmxlZXQudjEuUmV2b2tlQ2x1c3RlclJlcXVlc3QaJC5sZWF0LmZsZWV0LnYxLlJldm9rZUNsdXN0ZXJSZXNwb25zZSIbop8ZFwoBAhISCgZyZXZva2USCGNsdXN0ZXJzEnsKDlJlbGVhc2VDbHVzdGVyEiQubGVhdC5mbGVldC52MS5SZWxlYXNlQ2x1c3RlclJlcXVlc3QaJS5sZWF0LmZsZWV0LnYxLlJlbGVhc2VDbHVzdGVyUmVzcG9uc2UiHKKfGRgKAQISEwoHcmVsZWFzZRIIY2x1c3RlcnMSbwoRQ3JlYXRlQWNjZXNzVG9rZW4SJy5sZWF0LmZsZWV0LnYxLkNyZWF0ZUFjY2Vzc1Rva2VuUmVxdWVzdBooLmxlYXQuZmxlZXQudjEuQ3JlYXRlQWNjZXNzVG9rZW5SZXNwb25zZSIHop8ZAwoBAhJxCgtDcmVhdGVUb2tlbhIhLmxlYXQuZmxlZXQudjEuQ3JlYXRlVG9rZW5SZXF1ZXN0GiIubGVhdC5mbGVldC52MS5DcmVhdGVUb2tlblJlc3BvbnNlIhuinxkXCgECEhAKBmNyZWF0ZRIGdG9rZW5zGAESbwoKTGlzdFRva2VucxIgLmxlYXQuZmxlZXQudjEuTGlzdFRva2Vuc1JlcXVlc3QaIS5sZWF0LmZsZWV0LnYxLkxpc3RUb2tlbnNSZXNwb25zZSIckAIBop8ZFQoBAhIOCgRsaXN0EgZ0b2tlbnMYARJxCgtEZWxldGVUb2tlbhIhLmxlYXQuZmxlZXQudjEuRGVsZXRlVG9rZW5SZXF1ZXN0GiIubGVhdC5mbGVldC52MS5EZWxldGVUb2tlblJlc3BvbnNlIhuinxkXCgECEhAKBmRlbGV0ZRIGdG9rZW5zGAESkwEKFFJlZnJlc2hDb25maWdCYWNrZW5kEioubGVhdC5mbGVldC52MS5SZWZyZXNoQ29uZmlnQmFja2VuZFJlcXVlc3QaKy5sZWF0LmZsZWV0LnYxLlJlZnJlc2hDb25maWdCYWNrZW5kUmVzcG9uc2UiIqKfGR4KAQISGQoHcmVmcmVzaBIOY29uZmlnYmFja2VuZHMSjAEKFEV4cGxhaW5TZXJ2aWNlQ29uZmlnEioubGVhdC5mbGVldC52MS5FeHBsYWluU2VydmljZUNvbmZpZ1JlcXVlc3QaKy5sZWF0LmZsZWV0LnYxLkV4cGxhaW5TZXJ2aWNlQ29uZmlnUmVzcG9uc2UiG5ACAaKfGRQKAQISDwoDZ2V0EghzZXJ2aWNlcxJ7CgxSZXZpZXdBY2Nlc3MSIi5sZWF0LmZsZWV0LnYxLlJldmlld0FjY2Vzc1JlcXVlc3QaIy5sZWF0LmZsZWV0LnYxLlJldmlld0FjY2Vzc1Jlc3BvbnNlIiKQAgGinxkbCgECEhQKC2ltcGVyc29uYXRlEgV1c2VycxgBEoUBChBMaXN0QXVkaXRSZWNvcmRzEiYubGVhdC5mbGVldC52MS5MaXN0QXVkaXRSZWNvcmRzUmVxdWVzdBonLmxlYXQuZmxlZXQudjEuTGlzdEF1ZGl0UmVjb3Jkc1Jlc3BvbnNlIiCQAgGinxkZCgECEhQKBGxpc3QSDGF1ZGl0cmVjb3JkcxKIAQoRTGlzdEFjY2Vzc0hvbGRlcnMSJy5sZWF0LmZsZWV0LnYxLkxpc3RBY2Nlc3NIb2xkZXJzUmVxdWVzdBooLmxlYXQuZmxlZXQudjEuTGlzdEFjY2Vzc0hvbGRlcnNSZXNwb25zZSIgkAIBop8ZGQoBAhIUCgRsaXN0EgxhdWRpdHJlY29yZHNiBnByb3RvMw", [file_google_protobuf_timestamp, file_leat_distributor_v1_plan, file_leat_fleet_v1_audit, file_leat_fleet_v1_config_backend, file_leat_fleet_v1_document, file_leat_fleet_v1_people, file_leat_fleet_v1_resources, file_leat_gitcache_v1_repository, file_leat_options_v1_access, file_leat_type_v1_metadata, file_leat_type_v1_render, file_leat_type_v1_source, file_leat_type_v1_state]);
 
 /**
  * GetServerInfoRequest is empty.
@@ -517,6 +517,120 @@ export const ListRevisionsResponseSchema: GenMessage<ListRevisionsResponse> = /*
   messageDesc(file_leat_fleet_v1_fleet, 15);
 
 /**
+ * ListServiceCommitsRequest names the service and the revision.
+ *
+ * @generated from message leat.fleet.v1.ListServiceCommitsRequest
+ */
+export type ListServiceCommitsRequest = Message<"leat.fleet.v1.ListServiceCommitsRequest"> & {
+  /**
+   * The service's name. Required.
+   *
+   * @generated from field: string service = 1;
+   */
+  service: string;
+
+  /**
+   * A commit that the service's sources had, or have now: the commits since the one before it. Empty means what the
+   * sources have now.
+   *
+   * @generated from field: string commit = 2;
+   */
+  commit: string;
+};
+
+/**
+ * Describes the message leat.fleet.v1.ListServiceCommitsRequest.
+ * Use `create(ListServiceCommitsRequestSchema)` to create a new message.
+ */
+export const ListServiceCommitsRequestSchema: GenMessage<ListServiceCommitsRequest> = /*@__PURE__*/
+  messageDesc(file_leat_fleet_v1_fleet, 16);
+
+/**
+ * ListServiceCommitsResponse lists the commits.
+ *
+ * @generated from message leat.fleet.v1.ListServiceCommitsResponse
+ */
+export type ListServiceCommitsResponse = Message<"leat.fleet.v1.ListServiceCommitsResponse"> & {
+  /**
+   * The commits that touch the folders of the source, the newest first, at most 20 for each source, in the order of the
+   * sources. Of a source that had no other commit before there is only the newest.
+   *
+   * @generated from field: repeated leat.fleet.v1.ServiceCommit commits = 1;
+   */
+  commits: ServiceCommit[];
+
+  /**
+   * True if there are more.
+   *
+   * @generated from field: bool more = 2;
+   */
+  more: boolean;
+};
+
+/**
+ * Describes the message leat.fleet.v1.ListServiceCommitsResponse.
+ * Use `create(ListServiceCommitsResponseSchema)` to create a new message.
+ */
+export const ListServiceCommitsResponseSchema: GenMessage<ListServiceCommitsResponse> = /*@__PURE__*/
+  messageDesc(file_leat_fleet_v1_fleet, 17);
+
+/**
+ * ServiceCommit is a commit in a source of a service. Whoever wrote it chose its texts.
+ *
+ * @generated from message leat.fleet.v1.ServiceCommit
+ */
+export type ServiceCommit = Message<"leat.fleet.v1.ServiceCommit"> & {
+  /**
+   * The repository's name.
+   *
+   * @generated from field: string repository = 1;
+   */
+  repository: string;
+
+  /**
+   * Its id.
+   *
+   * @generated from field: string id = 2;
+   */
+  id: string;
+
+  /**
+   * Author's name, cut at 200 bytes.
+   *
+   * @generated from field: string author_name = 3;
+   */
+  authorName: string;
+
+  /**
+   * When it was authored, on the author's clock.
+   *
+   * @generated from field: google.protobuf.Timestamp author_time = 4;
+   */
+  authorTime?: Timestamp | undefined;
+
+  /**
+   * When it was committed, on the committer's clock.
+   *
+   * @generated from field: google.protobuf.Timestamp commit_time = 5;
+   */
+  commitTime?: Timestamp | undefined;
+
+  /**
+   * The first line of the message, cut at 200 bytes.
+   *
+   * @generated from field: string subject = 6;
+   */
+  subject: string;
+};
+
+/**
+ * Describes the message leat.fleet.v1.ServiceCommit.
+ * Use `create(ServiceCommitSchema)` to create a new message.
+ */
+export const ServiceCommitSchema: GenMessage<ServiceCommit> = /*@__PURE__*/
+  messageDesc(file_leat_fleet_v1_fleet, 18);
+
+/**
  * CreateJoinTokenRequest names the cluster.
  *
  * @generated from message leat.fleet.v1.CreateJoinTokenRequest
@@ -535,7 +649,7 @@ export type CreateJoinTokenRequest = Message<"leat.fleet.v1.CreateJoinTokenReque
  * Use `create(CreateJoinTokenRequestSchema)` to create a new message.
  */
 export const CreateJoinTokenRequestSchema: GenMessage<CreateJoinTokenRequest> = /*@__PURE__*/
-  messageDesc(file_leat_fleet_v1_fleet, 16);
+  messageDesc(file_leat_fleet_v1_fleet, 19);
 
 /**
  * CreateJoinTokenResponse carries the token, which is returned only here.
@@ -571,7 +685,7 @@ export type CreateJoinTokenResponse = Message<"leat.fleet.v1.CreateJoinTokenResp
  * Use `create(CreateJoinTokenResponseSchema)` to create a new message.
  */
 export const CreateJoinTokenResponseSchema: GenMessage<CreateJoinTokenResponse> = /*@__PURE__*/
-  messageDesc(file_leat_fleet_v1_fleet, 17);
+  messageDesc(file_leat_fleet_v1_fleet, 20);
 
 /**
  * RevokeClusterRequest names the cluster.
@@ -592,7 +706,7 @@ export type RevokeClusterRequest = Message<"leat.fleet.v1.RevokeClusterRequest">
  * Use `create(RevokeClusterRequestSchema)` to create a new message.
  */
 export const RevokeClusterRequestSchema: GenMessage<RevokeClusterRequest> = /*@__PURE__*/
-  messageDesc(file_leat_fleet_v1_fleet, 18);
+  messageDesc(file_leat_fleet_v1_fleet, 21);
 
 /**
  * RevokeClusterResponse is empty.
@@ -607,7 +721,7 @@ export type RevokeClusterResponse = Message<"leat.fleet.v1.RevokeClusterResponse
  * Use `create(RevokeClusterResponseSchema)` to create a new message.
  */
 export const RevokeClusterResponseSchema: GenMessage<RevokeClusterResponse> = /*@__PURE__*/
-  messageDesc(file_leat_fleet_v1_fleet, 19);
+  messageDesc(file_leat_fleet_v1_fleet, 22);
 
 /**
  * ReleaseClusterRequest names the cluster.
@@ -628,7 +742,7 @@ export type ReleaseClusterRequest = Message<"leat.fleet.v1.ReleaseClusterRequest
  * Use `create(ReleaseClusterRequestSchema)` to create a new message.
  */
 export const ReleaseClusterRequestSchema: GenMessage<ReleaseClusterRequest> = /*@__PURE__*/
-  messageDesc(file_leat_fleet_v1_fleet, 20);
+  messageDesc(file_leat_fleet_v1_fleet, 23);
 
 /**
  * ReleaseClusterResponse is empty.
@@ -643,7 +757,7 @@ export type ReleaseClusterResponse = Message<"leat.fleet.v1.ReleaseClusterRespon
  * Use `create(ReleaseClusterResponseSchema)` to create a new message.
  */
 export const ReleaseClusterResponseSchema: GenMessage<ReleaseClusterResponse> = /*@__PURE__*/
-  messageDesc(file_leat_fleet_v1_fleet, 21);
+  messageDesc(file_leat_fleet_v1_fleet, 24);
 
 /**
  * CreateAccessTokenRequest names the receiver of the token. The caller is identified by its API
@@ -666,7 +780,7 @@ export type CreateAccessTokenRequest = Message<"leat.fleet.v1.CreateAccessTokenR
  * Use `create(CreateAccessTokenRequestSchema)` to create a new message.
  */
 export const CreateAccessTokenRequestSchema: GenMessage<CreateAccessTokenRequest> = /*@__PURE__*/
-  messageDesc(file_leat_fleet_v1_fleet, 22);
+  messageDesc(file_leat_fleet_v1_fleet, 25);
 
 /**
  * CreateAccessTokenResponse carries the access token.
@@ -694,7 +808,7 @@ export type CreateAccessTokenResponse = Message<"leat.fleet.v1.CreateAccessToken
  * Use `create(CreateAccessTokenResponseSchema)` to create a new message.
  */
 export const CreateAccessTokenResponseSchema: GenMessage<CreateAccessTokenResponse> = /*@__PURE__*/
-  messageDesc(file_leat_fleet_v1_fleet, 23);
+  messageDesc(file_leat_fleet_v1_fleet, 26);
 
 /**
  * FleetService edits and shows the catalog. Every call needs a person's token, and the permission
@@ -853,6 +967,17 @@ export const FleetService: GenService<{
     methodKind: "unary";
     input: typeof ListRevisionsRequestSchema;
     output: typeof ListRevisionsResponseSchema;
+  },
+  /**
+   * ListServiceCommits returns who changed what a service is made of, and when: the commits in its sources that one of its
+   * revisions brought, the newest first. A source in a repository of another kind has none.
+   *
+   * @generated from rpc leat.fleet.v1.FleetService.ListServiceCommits
+   */
+  listServiceCommits: {
+    methodKind: "unary";
+    input: typeof ListServiceCommitsRequestSchema;
+    output: typeof ListServiceCommitsResponseSchema;
   },
   /**
    * CreateJoinToken returns a token with which one agent can enrol for the cluster, once, within 24 h.
