@@ -39,6 +39,47 @@ describe("a commit", () => {
     await expectAccessible();
   });
 
+  test("it says who made the change, in their words, and what else it brought", async () => {
+    const asked: string[] = [];
+    open(`/commits/demo@${commit.slice(0, 8)}`, {
+      fleet: {
+        listServiceCommits: ({ service, commit }) => {
+          asked.push(`${service} ${commit}`);
+          return {
+            commits: [
+              { repository: "demo", id: commit, authorName: "Grace", subject: "Scale <b>the shop</b>" },
+              { repository: "demo", id: "7".repeat(40) },
+            ],
+            more: true,
+          };
+        },
+      },
+    });
+    const changes = page.getByRole("list", { name: "Who changed it" });
+    await expect.element(changes.getByText("Scale <b>the shop</b>")).toBeVisible();
+    await expect.element(changes.getByText("Grace", { exact: true })).toBeVisible();
+    await expect.element(changes.getByText("No message")).toBeVisible();
+    await expect.element(changes.getByRole("link", { name: "77777777" })).toBeVisible();
+    await expect.element(changes.getByText("and more, which the Git host has.")).toBeVisible();
+    // The address has the beginning of the commit, and the hub is asked for the whole of it.
+    expect(asked).toEqual([expect.stringMatching(new RegExp(`^\\S+@\\S+ ${commit}$`))]);
+    await expectAccessible();
+  });
+
+  test("a mirror that does not answer leaves the rest of the page", async () => {
+    open(`/commits/demo@${commit}`, {
+      fleet: {
+        listServiceCommits: () => {
+          throw new ConnectError("the repository cache does not answer", Code.Unavailable);
+        },
+      },
+    });
+    await expect
+      .element(page.getByText("Who changed it is not known: the repository cache does not answer"))
+      .toBeVisible();
+    await expect.element(page.getByText("9,972 of 10,000 services have it (99.7 %)")).toBeVisible();
+  });
+
   test("what it has not reached is one press, and the counts stay those of the commit", async () => {
     const { router, answers } = open(`/commits/demo@${commit}`);
     await page.getByRole("link", { name: "28 do not have it yet", exact: false }).click();

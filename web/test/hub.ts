@@ -478,6 +478,17 @@ export function makeHub(change: Partial<Answers> = {}): { hub: Hub; answers: Ans
               (attributes?.verb === "list" && attributes.apiGroup !== "leat.dev")
                 ? { allowed: true }
                 : { reason: "no binding of ada covers berlin" },
+            listServiceCommits: ({ commit: id }) => ({
+              commits: [
+                {
+                  repository: "shop",
+                  id: id || commit,
+                  authorName: "Grace",
+                  commitTime: ago(12),
+                  subject: "Give the cart two replicas",
+                },
+              ],
+            }),
             listRevisions: () => ({
               revisions: [
                 {

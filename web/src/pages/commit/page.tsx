@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
+import { Changes } from "../../fleet/changes.tsx";
 import { isOldRow, serviceColumns } from "../../fleet/columns.tsx";
 import { FleetList } from "../../fleet/list.tsx";
 import { Card, ListSection, Page } from "../../fleet/page.tsx";
@@ -44,6 +45,10 @@ function Shown({ address, repository, commit }: { address: string; repository: s
     () => listSource(hub.query, query, { offset: 0, size: 1 }),
     hub.surroundings,
   );
+  // The address may have the beginning of it.
+  const full = ["applied", "desired"]
+    .flatMap((field) => countsOf(value?.groups ?? [], field))
+    .find(({ phase }) => phase.startsWith(commit))?.phase;
   return (
     <Page>
       <div className={styles.head}>
@@ -55,6 +60,7 @@ function Shown({ address, repository, commit }: { address: string; repository: s
         </nav>
         <h1>{text.commitOf(shortCommit(commit), repository)}</h1>
         <Command isText>{commit}</Command>
+        {full && !full.startsWith("sha256:") && value?.rows[0] && <Changes service={value.rows[0].ref} commit={full} />}
       </div>
       {value?.total !== 0 && (
         <Card title={text.commitReach.title}>

@@ -3,6 +3,7 @@
 
 import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
+import { Changes } from "../../fleet/changes.tsx";
 import { ms, reasonName } from "../../fleet/columns.tsx";
 import { ObjectHealth } from "../../fleet/health.tsx";
 import { Card } from "../../fleet/page.tsx";
@@ -284,6 +285,10 @@ function Log({ hub, cluster, namespace, pod }: { hub: Hub; cluster: string; name
   );
 }
 
+/** What is no commit of Git has a digest, and nobody who made it. */
+const isGit = (commit: string | undefined): commit is string =>
+  commit !== undefined && /^[0-9a-f]{40,64}$/.test(commit);
+
 /** Before is what changed before: revisions, a pause, a pin, and what others changed in the cluster. */
 function Before({ name, service }: { name: string; service: Service }) {
   const hub = useHub();
@@ -300,7 +305,7 @@ function Before({ name, service }: { name: string; service: Service }) {
     <Part title={understand.whyPanel.before} live={{ ...live, retry: live.store.retry }}>
       {!live.value && !live.failure && <Skeleton lines={2} />}
       <ul className={styles.events}>
-        {live.value?.slice(0, lastRevisions).map((revision) => (
+        {live.value?.slice(0, lastRevisions).map((revision, index) => (
           <li key={String(revision.number)}>
             <strong>{understand.whyPanel.revision(revision.number)}</strong>{" "}
             <code title={revision.commits.join(", ")}>
@@ -310,6 +315,7 @@ function Before({ name, service }: { name: string; service: Service }) {
             <span className={styles.quiet}>
               <Age at={ms(revision.plannedAt)} />
             </span>
+            {index === 0 && isGit(revision.commits[0]) && <Changes service={name} commit={revision.commits[0]} />}
           </li>
         ))}
         {spec?.paused && <li>{text.condition.pausedYes}</li>}
