@@ -109,6 +109,8 @@ export interface Step {
   body: ReactNode;
   /** What the person has to type before, and why: where one press would be too little for what goes. */
   typed?: { text: string; help: string };
+  /** Why it cannot be done yet: what the body asks for is missing. */
+  refused?: string | undefined;
   /** The command line that does the same, without its reason. */
   command: string;
   act: (options: CallOptions) => Promise<string>;
@@ -144,7 +146,10 @@ function OpenStep({ step, onClose }: { step: Step; onClose: () => void }) {
           <Button
             kind={step.isDangerous ? "danger" : "primary"}
             busy={running !== undefined}
-            refused={step.typed && typed.trim() !== step.typed.text ? text.typeFirst(step.typed.text) : undefined}
+            refused={
+              step.refused ??
+              (step.typed && typed.trim() !== step.typed.text ? text.typeFirst(step.typed.text) : undefined)
+            }
             onClick={() => void confirm()}
           >
             {step.verb}

@@ -19,6 +19,7 @@ import { useTitle } from "../../shell/shell.tsx";
 import { text } from "../../text/en.ts";
 import { people } from "../../text/people.ts";
 import { attributesOf } from "./attributes.ts";
+import { GiveAccess } from "./give.tsx";
 import styles from "./page.module.css";
 
 const route = getRouteApi("/access");
@@ -42,7 +43,16 @@ export function AccessPage() {
     <Page>
       <div className={styles.head}>
         <h1>{text.access}</h1>
-        <Command label={text.sameAs}>{commandOf(search)}</Command>
+        <div className={styles.beside}>
+          <Command label={text.sameAs}>{commandOf(search)}</Command>
+          <GiveAccess
+            wanted={{
+              user: search.user ?? "",
+              cluster: search.cluster ?? "",
+              namespace: search.namespace ?? "",
+            }}
+          />
+        </div>
       </div>
       <Card title={people.access.question}>
         <p className={styles.words}>{people.access.help}</p>
