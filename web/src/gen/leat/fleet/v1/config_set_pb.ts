@@ -9,8 +9,6 @@ import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
 import type { ServiceConfig } from "./resources_pb";
 import { file_leat_fleet_v1_resources } from "./resources_pb";
-import { file_leat_options_v1_edit } from "../../options/v1/edit_pb";
-import { file_leat_options_v1_kind } from "../../options/v1/kind_pb";
 import type { Metadata } from "../../type/v1/metadata_pb";
 import { file_leat_type_v1_metadata } from "../../type/v1/metadata_pb";
 import type { Message } from "@bufbuild/protobuf";
@@ -19,7 +17,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file leat/fleet/v1/config_set.proto.
  */
 export const file_leat_fleet_v1_config_set: GenFile = /*@__PURE__*/
-  fileDesc("Ch5sZWF0L2ZsZWV0L3YxL2NvbmZpZ19zZXQucHJvdG8SDWxlYXQuZmxlZXQudjEieAoJQ29uZmlnU2V0EigKCG1ldGFkYXRhGAEgASgLMhYubGVhdC50eXBlLnYxLk1ldGFkYXRhEioKBHNwZWMYAiABKAsyHC5sZWF0LmZsZWV0LnYxLkNvbmZpZ1NldFNwZWM6FbqfGREKCmNvbmZpZ3NldHMSA3VzZSJYCg1Db25maWdTZXRTcGVjEhkKC2Rlc2NyaXB0aW9uGAEgASgJQgSonxkBEiwKBmNvbmZpZxgCIAEoCzIcLmxlYXQuZmxlZXQudjEuU2VydmljZUNvbmZpZ2IGcHJvdG8z", [file_leat_fleet_v1_resources, file_leat_options_v1_edit, file_leat_options_v1_kind, file_leat_type_v1_metadata]);
+  fileDesc("Ch5sZWF0L2ZsZWV0L3YxL2NvbmZpZ19zZXQucHJvdG8SDWxlYXQuZmxlZXQudjEiYQoJQ29uZmlnU2V0EigKCG1ldGFkYXRhGAEgASgLMhYubGVhdC50eXBlLnYxLk1ldGFkYXRhEioKBHNwZWMYAiABKAsyHC5sZWF0LmZsZWV0LnYxLkNvbmZpZ1NldFNwZWMiUgoNQ29uZmlnU2V0U3BlYxITCgtkZXNjcmlwdGlvbhgBIAEoCRIsCgZjb25maWcYAiABKAsyHC5sZWF0LmZsZWV0LnYxLlNlcnZpY2VDb25maWdiBnByb3RvMw", [file_leat_fleet_v1_resources, file_leat_type_v1_metadata]);
 
 /**
  * ConfigSet is a named set of values, secrets and references. Projects and services list sets, and

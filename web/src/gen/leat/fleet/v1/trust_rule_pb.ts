@@ -11,8 +11,6 @@ import type { Duration } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_duration } from "@bufbuild/protobuf/wkt";
 import type { ClaimRequirement } from "./identity_provider_pb";
 import { file_leat_fleet_v1_identity_provider } from "./identity_provider_pb";
-import { file_leat_options_v1_edit } from "../../options/v1/edit_pb";
-import { file_leat_options_v1_kind } from "../../options/v1/kind_pb";
 import type { Metadata } from "../../type/v1/metadata_pb";
 import { file_leat_type_v1_metadata } from "../../type/v1/metadata_pb";
 import type { Message } from "@bufbuild/protobuf";
@@ -21,7 +19,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file leat/fleet/v1/trust_rule.proto.
  */
 export const file_leat_fleet_v1_trust_rule: GenFile = /*@__PURE__*/
-  fileDesc("Ch5sZWF0L2ZsZWV0L3YxL3RydXN0X3J1bGUucHJvdG8SDWxlYXQuZmxlZXQudjEiewoJVHJ1c3RSdWxlEigKCG1ldGFkYXRhGAEgASgLMhYubGVhdC50eXBlLnYxLk1ldGFkYXRhEjAKBHNwZWMYAiABKAsyHC5sZWF0LmZsZWV0LnYxLlRydXN0UnVsZVNwZWNCBKifGRI6ErqfGQ4KCnRydXN0cnVsZXMYASKFAgoNVHJ1c3RSdWxlU3BlYxITCgtkZXNjcmlwdGlvbhgBIAEoCRIOCgZpc3N1ZXIYAiABKAkSEAoIYXVkaWVuY2UYAyABKAkSMAoHcmVxdWlyZRgEIAMoCzIfLmxlYXQuZmxlZXQudjEuQ2xhaW1SZXF1aXJlbWVudBISCgpleHByZXNzaW9uGAUgASgJEgwKBHVzZXIYBiABKAkSDgoGZ3JvdXBzGAcgAygJEg4KBnJlY29yZBgIIAMoCRIrCghsaWZldGltZRgJIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIOCgZjYV9wZW0YCiABKAkSDAoEandrcxgLIAEoCWIGcHJvdG8z", [file_google_protobuf_duration, file_leat_fleet_v1_identity_provider, file_leat_options_v1_edit, file_leat_options_v1_kind, file_leat_type_v1_metadata]);
+  fileDesc("Ch5sZWF0L2ZsZWV0L3YxL3RydXN0X3J1bGUucHJvdG8SDWxlYXQuZmxlZXQudjEiYQoJVHJ1c3RSdWxlEigKCG1ldGFkYXRhGAEgASgLMhYubGVhdC50eXBlLnYxLk1ldGFkYXRhEioKBHNwZWMYAiABKAsyHC5sZWF0LmZsZWV0LnYxLlRydXN0UnVsZVNwZWMihQIKDVRydXN0UnVsZVNwZWMSEwoLZGVzY3JpcHRpb24YASABKAkSDgoGaXNzdWVyGAIgASgJEhAKCGF1ZGllbmNlGAMgASgJEjAKB3JlcXVpcmUYBCADKAsyHy5sZWF0LmZsZWV0LnYxLkNsYWltUmVxdWlyZW1lbnQSEgoKZXhwcmVzc2lvbhgFIAEoCRIMCgR1c2VyGAYgASgJEg4KBmdyb3VwcxgHIAMoCRIOCgZyZWNvcmQYCCADKAkSKwoIbGlmZXRpbWUYCSABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SDgoGY2FfcGVtGAogASgJEgwKBGp3a3MYCyABKAliBnByb3RvMw", [file_google_protobuf_duration, file_leat_fleet_v1_identity_provider, file_leat_type_v1_metadata]);
 
 /**
  * TrustRule lets workloads in by the tokens that another system signs for them: jobs of a CI system, or pods with a

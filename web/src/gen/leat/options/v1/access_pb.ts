@@ -7,17 +7,15 @@
 
 // The callers of an RPC: an option of every RPC.
 
-import type { GenEnum, GenExtension, GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
-import { enumDesc, extDesc, fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
-import type { MethodOptions } from "@bufbuild/protobuf/wkt";
-import { file_google_protobuf_descriptor } from "@bufbuild/protobuf/wkt";
+import type { GenEnum, GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
+import { enumDesc, fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
 
 /**
  * Describes the file leat/options/v1/access.proto.
  */
 export const file_leat_options_v1_access: GenFile = /*@__PURE__*/
-  fileDesc("ChxsZWF0L29wdGlvbnMvdjEvYWNjZXNzLnByb3RvEg9sZWF0Lm9wdGlvbnMudjEicAoGQWNjZXNzEigKB2NhbGxlcnMYASADKA4yFy5sZWF0Lm9wdGlvbnMudjEuQ2FsbGVyEi8KCnBlcm1pc3Npb24YAiABKAsyGy5sZWF0Lm9wdGlvbnMudjEuUGVybWlzc2lvbhILCgNvd24YAyABKAgiLAoKUGVybWlzc2lvbhIMCgR2ZXJiGAEgASgJEhAKCHJlc291cmNlGAIgASgJKn0KBkNhbGxlchIWChJDQUxMRVJfVU5TUEVDSUZJRUQQABIRCg1DQUxMRVJfQU5ZT05FEAESEQoNQ0FMTEVSX1BFUlNPThACEhAKDENBTExFUl9BR0VOVBADEhIKDkNBTExFUl9TRVJWSUNFEAQSDwoLQ0FMTEVSX0xJTksQBTpRCgZhY2Nlc3MSHi5nb29nbGUucHJvdG9idWYuTWV0aG9kT3B0aW9ucxj0kwMgASgLMhcubGVhdC5vcHRpb25zLnYxLkFjY2Vzc1IGYWNjZXNzYgZwcm90bzM", [file_google_protobuf_descriptor]);
+  fileDesc("ChxsZWF0L29wdGlvbnMvdjEvYWNjZXNzLnByb3RvEg9sZWF0Lm9wdGlvbnMudjEicAoGQWNjZXNzEigKB2NhbGxlcnMYASADKA4yFy5sZWF0Lm9wdGlvbnMudjEuQ2FsbGVyEi8KCnBlcm1pc3Npb24YAiABKAsyGy5sZWF0Lm9wdGlvbnMudjEuUGVybWlzc2lvbhILCgNvd24YAyABKAgiLAoKUGVybWlzc2lvbhIMCgR2ZXJiGAEgASgJEhAKCHJlc291cmNlGAIgASgJKn0KBkNhbGxlchIWChJDQUxMRVJfVU5TUEVDSUZJRUQQABIRCg1DQUxMRVJfQU5ZT05FEAESEQoNQ0FMTEVSX1BFUlNPThACEhAKDENBTExFUl9BR0VOVBADEhIKDkNBTExFUl9TRVJWSUNFEAQSDwoLQ0FMTEVSX0xJTksQBWIGcHJvdG8z");
 
 /**
  * Access is who may make a call.
@@ -141,13 +139,4 @@ export enum Caller {
  */
 export const CallerSchema: GenEnum<Caller> = /*@__PURE__*/
   enumDesc(file_leat_options_v1_access, 0);
-
-/**
- * The callers who may make the call. Every RPC has it; a server refuses to start with one that
- * does not.
- *
- * @generated from extension: leat.options.v1.Access access = 51700;
- */
-export const access: GenExtension<MethodOptions, Access> = /*@__PURE__*/
-  extDesc(file_leat_options_v1_access, 0);
 
