@@ -102,8 +102,9 @@ ui-test: browser ## Run the tests of the web UI, some of them in Chromium
 	@echo "==> npm test (the web UI)"
 	@tools/ui.sh run test
 
-ui-story: system browser ui kube programs $(BIN)/leat ## Follow a commit in the web UI of a whole leat up, and kill its hub, and each part of one
-	@echo "==> npm run e2e (the web UI of a whole leat up)"
+ui-story: system browser ui kube programs $(BIN)/leat ## Follow people through the web UI of whole hubs, with real clusters, and kill each part
+	@$(GO) build -trimpath -o $(BIN)/leat-kube ./internal/runtime/localkube/cmd/leat-kube
+	@echo "==> npm run e2e (the web UI of whole hubs)"
 	@tools/ui.sh run e2e
 
 ui-dev: ## Serve the web UI at http://leat.localhost:5173/ui/ with live updates, before a leat up that runs (LEAT_DEV_HUB: another hub)

@@ -3,7 +3,7 @@
 
 import { defineConfig } from "vitest/config";
 
-// A whole hub with a cluster, and the UI that it embeds: `make ui-e2e` builds both first.
+// A whole hub with a cluster, and the UI that it embeds: `make ui-story` builds both first.
 export default defineConfig({
   test: {
     include: ["e2e/**/*.test.ts"],

@@ -3,12 +3,11 @@
 
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import type { AddressInfo } from "node:net";
 import { connect, createServer, type Socket } from "node:net";
-import { dirname } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
+import { pushTo } from "./git.ts";
 
 // A `leat up` as people start it: a hub, a Git host with the demo repository, and a real Kubernetes API server.
 
@@ -105,16 +104,7 @@ export class Up {
 
   /** Clones the demo repository into an empty folder, writes a file, and pushes. Returns the commit. */
   push(folder: string, file: string, change: (content: string) => string): string {
-    const git = (...args: string[]) => execFileSync("git", args, { cwd: folder, encoding: "utf8" }).trim();
-    git("clone", "-q", this.#of().repository, ".");
-    const path = `${folder}/${file}`;
-    const content = change(existsSync(path) ? readFileSync(path, "utf8") : "");
-    mkdirSync(dirname(path), { recursive: true });
-    writeFileSync(path, content);
-    git("add", file);
-    git("-c", "user.name=Ada", "-c", "user.email=ada@example.com", "commit", "-qm", `Change ${file}`);
-    git("push", "-q");
-    return git("rev-parse", "HEAD");
+    return pushTo(this.repository, folder, { [file]: change });
   }
 
   async #end(signal: NodeJS.Signals): Promise<void> {

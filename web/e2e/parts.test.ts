@@ -4,8 +4,9 @@
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type Browser, chromium, type Page } from "playwright";
+import type { Browser, Page } from "playwright";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { launch, newcomer, typeToken } from "./browser.ts";
 import { Up } from "./hub.ts";
 import { type Part, Parts } from "./parts.ts";
 
@@ -74,10 +75,7 @@ metadata: {name: ada-sees-the-shop}
 spec: {users: [ada], clusters: {names: [edge]}, role: viewer, rules: [{namespaces: [shop]}]}
 `);
   await parts.leat("wait", "service/shop", "--for=healthy");
-  browser = await chromium.launch({
-    executablePath: process.env.LEAT_CHROMIUM ?? "/usr/bin/chromium",
-    chromiumSandbox: process.getuid?.() !== 0,
-  });
+  browser = await launch();
 });
 
 afterAll(async () => {
@@ -89,14 +87,9 @@ afterAll(async () => {
 
 /** Opens a page in a browser of its own, signed in with an API token. A browser has six connections without TLS. */
 async function open(path: string, token = parts.admin): Promise<Page> {
-  const context = await browser.newContext({ viewport: { width: 1280, height: 900 } });
-  const page = await context.newPage();
-  page.setDefaultTimeout(300_000); // only a hang reaches it
-  await page.goto(`${parts.origin}/ui/`);
-  await page.getByLabel("API token").fill(token);
-  await page.keyboard.press("Enter");
-  await page.getByRole("navigation", { name: "Pages" }).waitFor();
-  if (path !== "/") await page.goto(`${parts.origin}/ui${path}`);
+  const page = await (await newcomer(browser)).newPage();
+  await page.goto(`${parts.origin}/ui${path}`);
+  await typeToken(page, token);
   return page;
 }
 

@@ -8,6 +8,7 @@ import { mkdirSync, openSync, writeFileSync } from "node:fs";
 import { createServer, type IncomingMessage, request, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { createServer as listen } from "node:net";
+import type { Duplex } from "node:stream";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { leat } from "./hub.ts";
@@ -55,10 +56,14 @@ export class Parts {
   /** What calls of the browser were answered: the path, and the code of the hub, or the HTTP status. */
   readonly answered: { path: string; code: string }[] = [];
 
+  /** more are settings of parts beside those that they need. */
   constructor(
     readonly folder: string,
     readonly cluster: { name: string; kubeconfig: string },
-  ) {}
+    readonly more: Partial<Record<Part, Record<string, string>>> = {},
+  ) {
+    this.#front.on("upgrade", (from, socket, first) => this.#leadUpgraded(from, socket, first));
+  }
 
   get origin(): string {
     return `http://leat.localhost:${(this.#front.address() as AddressInfo).port}`;
@@ -66,12 +71,41 @@ export class Parts {
 
   #url = (part: string) => `http://127.0.0.1:${this.#ports[part]}`;
 
+  /** Returns the address of the service that answers a path. */
+  #serviceOf(path: string): string {
+    const part = /^\/(clusters|tunnel|leat\.tunnel\.v1\.TunnelService)(\/|$)/.test(path) ? "tunnel" : "distributor";
+    return this.#url(part) + path;
+  }
+
+  /** Leads a WebSocket of a browser to its service. */
+  #leadUpgraded(from: IncomingMessage, socket: Duplex, first: Buffer) {
+    const passed = request(this.#serviceOf(from.url ?? "/"), { method: from.method, headers: from.headers });
+    const begin = ({ statusCode, statusMessage, rawHeaders }: IncomingMessage) => {
+      const lines = rawHeaders.map((text, index) => (index % 2 === 0 ? `${text}: ` : `${text}\r\n`));
+      socket.write(`HTTP/1.1 ${statusCode} ${statusMessage}\r\n${lines.join("")}\r\n`);
+    };
+    passed.on("upgrade", (answer, to, next) => {
+      begin(answer);
+      to.write(first);
+      socket.write(next);
+      socket.pipe(to).pipe(socket);
+      to.on("error", () => socket.destroy()).on("close", () => socket.destroy());
+      socket.on("close", () => to.destroy());
+    });
+    passed.on("response", (answer) => {
+      begin(answer);
+      answer.pipe(socket);
+    });
+    socket.on("error", () => passed.destroy());
+    passed.on("error", () => socket.destroy());
+    passed.end();
+  }
+
   /** Leads a request of a browser to its service, as a proxy in front of a hub does. */
   #lead(from: IncomingMessage, to: ServerResponse) {
     const path = from.url ?? "/";
-    const part = /^\/(clusters|tunnel|leat\.tunnel\.v1\.TunnelService)(\/|$)/.test(path) ? "tunnel" : "distributor";
     const options = { method: from.method, headers: from.headers };
-    const passed = request(this.#url(part) + path, options, (answer) => {
+    const passed = request(this.#serviceOf(path), options, (answer) => {
       const code = answer.headers["grpc-status"] ?? answer.statusCode;
       this.answered.push({ path, code: String(code) });
       to.writeHead(answer.statusCode ?? 502, answer.headers);
@@ -113,6 +147,7 @@ export class Parts {
           LEAT_SERVICE_SECRET: keys[`LEAT_${part.toUpperCase()}_SECRET`] ?? "",
           LEAT_SERVICE_KEYS: keys.LEAT_SERVICE_KEYS ?? "",
           ...env,
+          ...this.more[part],
         },
         ready: () => answers(`${this.#url(`${part} inside`)}/readyz`),
       });

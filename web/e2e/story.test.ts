@@ -4,8 +4,9 @@
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type Browser, chromium, type Page } from "playwright";
+import type { Browser, Page } from "playwright";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { launch, newcomer } from "./browser.ts";
 import { Up } from "./hub.ts";
 
 // The story of a person who opens the UI, follows a commit, acts, and keeps the page open while the hub dies. The hub,
@@ -17,10 +18,7 @@ let browser: Browser;
 
 beforeAll(async () => {
   await up.start();
-  browser = await chromium.launch({
-    executablePath: process.env.LEAT_CHROMIUM ?? "/usr/bin/chromium",
-    chromiumSandbox: process.getuid?.() !== 0,
-  });
+  browser = await launch();
 });
 
 afterAll(async () => {
@@ -29,24 +27,6 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** Opens a tab, and notes what the browser complains about. */
-async function open(): Promise<{ page: Page; complaints: string[] }> {
-  const complaints: string[] = [];
-  const context = await browser.newContext({ viewport: { width: 1280, height: 900 } });
-  const page = watched(await context.newPage(), complaints);
-  return { page, complaints };
-}
-
-/** Notes what the browser complains about in a tab. */
-function watched(page: Page, complaints: string[]): Page {
-  page.setDefaultTimeout(300_000); // only a hang reaches it
-  page.on("pageerror", (error) => complaints.push(String(error)));
-  page.on("console", (message) => {
-    if (/Content Security Policy|Trusted ?Type/i.test(message.text())) complaints.push(message.text());
-  });
-  return page;
-}
-
 const greeting = "---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: greeting\ndata:\n  text: hello\n";
 
 const button = (page: Page, name: string) => page.getByRole("button", { name, exact: true });
@@ -54,7 +34,8 @@ const go = (page: Page, name: string) =>
   page.getByRole("navigation", { name: "Pages" }).getByRole("link", { name, exact: true }).click();
 
 test("a person follows a commit, acts, and keeps the page open while the hub is killed", async () => {
-  const { page, complaints } = await open();
+  const complaints: string[] = [];
+  const page = await (await newcomer(browser, complaints)).newPage();
   await page.goto(up.link());
   await page.getByRole("heading", { level: 1, name: "All is well" }).waitFor();
   expect(page.url()).toBe(`${up.origin}/ui/`);
@@ -100,7 +81,7 @@ test("a person follows a commit, acts, and keeps the page open while the hub is 
   await page.getByRole("columnheader", { name: /^Data/ }).waitFor();
   const row = page.getByRole("row", { name: /greeting/ });
   await row.getByRole("gridcell", { name: "1", exact: true }).waitFor();
-  const tab = watched(await page.context().newPage(), complaints);
+  const tab = await page.context().newPage();
   await tab.goto(up.origin + (await row.getByRole("link").getAttribute("href")));
   await tab.getByRole("tab", { name: "YAML" }).click();
   await button(tab, "Edit").click();
@@ -143,5 +124,32 @@ test("a person follows a commit, acts, and keeps the page open while the hub is 
   await page.getByRole("menuitem", { name: "Sign out" }).click();
   await page.getByLabel("API token").waitFor();
   expect(await page.context().cookies()).toEqual([]);
+  expect(complaints).toEqual([]);
+});
+
+// A control plane without a kubelet agrees to speak; then its API server looks for the kubelet, and says in the channel
+// of errors that it finds none.
+test("a terminal opens beside its pod, and says what the cluster's API server says", async () => {
+  const complaints: string[] = [];
+  const context = await newcomer(browser, complaints);
+  const page = await context.newPage();
+  await page.goto(up.link());
+  await page.getByRole("heading", { level: 1, name: "All is well" }).waitFor();
+  await page.goto(`${up.origin}/ui/services/demo?tab=objects`);
+  await page.getByRole("row", { name: /Deployment hello/ }).focus();
+  await page.keyboard.press("ArrowRight");
+  const opened = context.waitForEvent("page");
+  await page
+    .getByRole("link", { name: /^Terminal/ })
+    .first()
+    .click();
+  const terminal = await opened;
+  await terminal.getByText("This session is not recorded.").waitFor();
+  await terminal.locator("button:not([aria-disabled])", { hasText: "Start" }).click();
+  await terminal.getByText("The container could not run it").waitFor();
+  await terminal.getByText("error sending request", { exact: false }).waitFor();
+  await terminal.getByRole("button", { name: "Start again" }).waitFor();
+  // The page that it was opened from is as it was.
+  expect(page.url()).toContain("/ui/services/demo?tab=objects");
   expect(complaints).toEqual([]);
 });

@@ -1,0 +1,139 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Browser, Page } from "playwright";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { launch, newcomer, typeToken } from "./browser.ts";
+import { Cluster } from "./cluster.ts";
+import { GitHost } from "./git.ts";
+import { Parts } from "./parts.ts";
+
+// What people do in the pods of a service, and to the service. The hub is of programs, its cluster has pods that answer,
+// and the browser is real.
+
+const folder = mkdtempSync(join(tmpdir(), "leat-people-"));
+const at = (name: string) => {
+  mkdirSync(join(folder, name));
+  return join(folder, name);
+};
+const cluster = new Cluster(at("cluster"));
+const git = new GitHost(at("git"));
+const parts = new Parts(
+  at("parts"),
+  { name: "edge", kubeconfig: cluster.kubeconfig },
+  { tunnel: { LEAT_TUNNEL_RECORD_DIR: at("recordings"), LEAT_TUNNEL_RECORD_REQUIRED: "true" } },
+);
+let browser: Browser;
+
+const deployment = `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: shop}
+spec:
+  replicas: 1
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: web, image: "registry.example.com/web:1"}]}
+`;
+
+beforeAll(async () => {
+  await Promise.all([cluster.start(), git.start()]);
+  git.push({
+    "shop/namespace.yaml": () => "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n",
+    "shop/web.yaml": () => deployment,
+  });
+  await parts.start();
+  await parts.apply(`
+apiVersion: leat.dev/v1
+kind: Repository
+metadata: {name: fleet}
+spec: {url: ${git.repository}, pollInterval: 10s}
+---
+apiVersion: leat.dev/v1
+kind: Service
+metadata: {name: shop}
+spec: {cluster: edge, namespace: shop, sources: [{repository: fleet, ref: {branch: main}, path: shop}]}
+---
+apiVersion: leat.dev/v1
+kind: User
+metadata: {name: ada}
+---
+apiVersion: leat.dev/v1
+kind: AccessBinding
+metadata: {name: ada-sees-the-shop}
+spec: {users: [ada], clusters: {names: [edge]}, role: viewer}
+`);
+  await parts.leat("wait", "service/shop", "--for=healthy");
+  browser = await launch();
+});
+
+afterAll(async () => {
+  await browser?.close();
+  await parts.stop();
+  await cluster.stop();
+  git.stop();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+/** Opens a page in a browser of its own, signed in with an API token. */
+async function open(path: string, token: string, complaints?: string[]): Promise<Page> {
+  const page = await (await newcomer(browser, complaints)).newPage();
+  await page.goto(`${parts.origin}/ui${path}`);
+  await typeToken(page, token);
+  return page;
+}
+
+/** Waits until a terminal shows a text. Its rows are made of many pieces. */
+const shows = (page: Page, words: string) =>
+  page.waitForFunction(
+    (text) => document.querySelector(".xterm-rows")?.textContent?.replaceAll("\u00a0", " ").includes(text),
+    words,
+  );
+
+test("a person reads a log, opens a shell that says that it is recorded, and an administrator replays it", async () => {
+  const complaints: string[] = [];
+  const page = await open("/services/shop@edge?tab=logs", parts.admin, complaints);
+  await page.getByText("The container has begun.").waitFor();
+  cluster.write("order 4711 is paid");
+  await page.getByText("order 4711 is paid").waitFor();
+
+  const pod = cluster.kubectl("get", "pods", "-n", "shop", "-o", "name").replace("pod/", "");
+  await page.getByRole("combobox", { name: "Pod" }).selectOption(pod);
+  const opened = page.context().waitForEvent("page");
+  await page.getByRole("link", { name: /^Terminal/ }).click();
+  const terminal = await opened;
+  await terminal.getByText("This session is recorded: everything that appears in the terminal.").waitFor();
+  await terminal.getByText("If the recording ends, the session does.").waitFor();
+  await terminal.locator("button:not([aria-disabled])", { hasText: "Start" }).click();
+  await terminal.getByText("Shift F6 leaves the terminal").waitFor();
+  await terminal.keyboard.type("echo the sum is $((40+2))\n");
+  await shows(terminal, "the sum is 42");
+  await terminal.keyboard.type("exit\n");
+  await terminal.getByText("The program has ended.").waitFor();
+  await terminal.close();
+
+  await page.getByRole("link", { name: "Recordings" }).click();
+  await page.getByRole("link", { name: `Play the session of admin in ${pod}` }).click();
+  await page.getByRole("heading", { name: `Session in ${pod}` }).waitFor();
+  await page.getByRole("button", { name: "Play", exact: true }).click();
+  await shows(page, "the sum is 42");
+  expect(complaints).toEqual([]);
+
+  // Who may look at pods, and not run something in them, is told so and offered nothing.
+  const token = (await parts.leat("create", "token", "ada", "--label", "browser")).trim();
+  const ada = await open(`/services/shop@edge?tab=logs&pod=${pod}`, token);
+  await ada.getByText("order 4711 is paid").waitFor();
+  const offered = ada.getByRole("button", { name: "Terminal" });
+  await offered.and(ada.locator("[title^='You may not open a terminal here']")).waitFor();
+  expect(await offered.getAttribute("aria-disabled")).toBe("true");
+  await ada.goto(`${parts.origin}/ui/terminal/edge?namespace=shop&pod=${pod}`);
+  await ada.getByText("You may not open a terminal here").first().waitFor();
+  expect(await ada.getByRole("button", { name: "Start" }).getAttribute("aria-disabled")).toBe("true");
+  await ada.goto(`${parts.origin}/ui/recordings`);
+  await ada.getByText('no binding gives ada the permission "list recordings" there').waitFor();
+  expect(await ada.getByRole("link", { name: /^Play/ }).count()).toBe(0);
+});
