@@ -7,7 +7,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -19,9 +18,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-
-	"github.com/zitadel/oidc/v3/example/server/exampleop"
-	"github.com/zitadel/oidc/v3/example/server/storage"
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
@@ -35,12 +31,12 @@ import (
 	"github.com/leatdev/leat/internal/testkit/selfsigned"
 	"github.com/leatdev/leat/services/distributor"
 	"github.com/leatdev/leat/services/tunnel"
+	"github.com/leatdev/leat/test/openid"
 )
 
 const (
 	adminToken   = "leat_0123456789abcdef0123456789abcdef0123456789abcdef"
 	clientSecret = "the secret of the hub at the provider"
-	password     = "a password of this test"
 
 	// hubName and clusterDomain are of one site, and evilName is of another.
 	hubName       = "hub.leat.test"
@@ -104,7 +100,7 @@ func start(t *testing.T) *hub {
 	if _, err := h.fleet.Apply(await.Context(t), &fleetv1.ApplyRequest{Documents: []*fleetv1.Document{
 		{Object: &fleetv1.Document_IdentityProvider{IdentityProvider: &fleetv1.IdentityProvider{
 			Metadata: &typev1.Metadata{Name: "corp"},
-			Spec:     &fleetv1.IdentityProviderSpec{Issuer: provider, ClientId: "leat", ClientSecret: new(clientSecret)},
+			Spec:     &fleetv1.IdentityProviderSpec{Issuer: provider, ClientId: openid.ClientID, ClientSecret: new(clientSecret)},
 		}}},
 		{Object: &fleetv1.Document_Cluster{Cluster: &fleetv1.Cluster{Metadata: &typev1.Metadata{Name: "berlin"}}}},
 	}}); err != nil {
@@ -113,27 +109,16 @@ func start(t *testing.T) *hub {
 	return h
 }
 
-// users are people of the provider.
-type users map[string]*storage.User
-
-func (u users) GetUserByID(id string) *storage.User         { return u[id] }
-func (u users) GetUserByUsername(name string) *storage.User { return u[name] }
-func (users) ExampleClientID() string                       { return storage.ServiceUserID }
-
-// startProvider runs a real OpenID provider (zitadel/oidc), and returns its issuer's URL. Its pages
-// are of another site than the hub's.
+// startProvider runs an OpenID provider, and returns its issuer's URL. Its pages are of another site
+// than the hub's.
 func startProvider(t *testing.T, hub string) string {
 	t.Helper()
-	known := users{}
-	for _, name := range []string{"ada", "bob"} {
-		known[name] = &storage.User{ID: name, Username: name, Password: password, Email: name + "@example.com", EmailVerified: true}
-	}
-	var handler atomic.Pointer[http.Handler]
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*handler.Load()).ServeHTTP(w, r) }))
+	server := httptest.NewUnstartedServer(nil)
+	server.Config.Handler = openid.New(openid.Params{
+		Issuer: "http://" + server.Listener.Addr().String(), Hub: hub, Secret: clientSecret, People: map[string][]string{"ada": nil, "bob": nil},
+	})
+	server.Start()
 	t.Cleanup(server.Close)
-	kept := storage.NewStorageWithClients(known, map[string]*storage.Client{"leat": storage.WebClient("leat", clientSecret, hub+"/login/callback")})
-	made := http.Handler(exampleop.SetupServer(server.URL, kept, slog.New(slog.DiscardHandler), false))
-	handler.Store(&made)
 	return server.URL
 }
 

@@ -23,6 +23,7 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/internal/testkit/program"
 	"github.com/leatdev/leat/internal/testkit/standin"
+	"github.com/leatdev/leat/test/openid"
 )
 
 // typeAtProvider signs in at the provider's page by the keyboard.
@@ -32,7 +33,7 @@ func (b *tab) typeAtProvider(t *testing.T, name string) {
 	b.press(t, kb.Tab)
 	b.press(t, name)
 	b.press(t, kb.Tab)
-	b.press(t, password)
+	b.press(t, openid.Password)
 	b.press(t, kb.Enter)
 }
 

@@ -10,21 +10,17 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"regexp"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
-	"github.com/zitadel/oidc/v3/example/server/exampleop"
-	"github.com/zitadel/oidc/v3/example/server/storage"
 
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
@@ -34,6 +30,7 @@ import (
 	"github.com/leatdev/leat/internal/contract/objectname"
 	"github.com/leatdev/leat/internal/runtime/identity"
 	"github.com/leatdev/leat/internal/testkit/await"
+	"github.com/leatdev/leat/test/openid"
 )
 
 // member is a person of the table, whom bindings know by three names: a user of the hub, a person
@@ -144,7 +141,7 @@ func newVisitors(t *testing.T, r *rig, people []member) *visitors {
 	r.apply(t,
 		&fleetv1.Document{Object: &fleetv1.Document_IdentityProvider{IdentityProvider: &fleetv1.IdentityProvider{
 			Metadata: &typev1.Metadata{Name: "corp"},
-			Spec:     &fleetv1.IdentityProviderSpec{Issuer: v.provider, ClientId: "leat", ClientSecret: new(providerSecret)},
+			Spec:     &fleetv1.IdentityProviderSpec{Issuer: v.provider, ClientId: openid.ClientID, ClientSecret: new(providerSecret)},
 		}}},
 		&fleetv1.Document{Object: &fleetv1.Document_TrustRule{TrustRule: v.rule("acme")}},
 	)
@@ -257,7 +254,7 @@ func (v *visitors) signIn(t *testing.T, name string) string {
 	if id == nil {
 		t.Fatalf("got %d, want the form of the provider:\n%s", form.status, form.body)
 	}
-	end := b.do(t, http.MethodPost, v.provider+"/login/username", url.Values{"id": {id[1]}, "username": {name}, "password": {providerPassword}})
+	end := b.do(t, http.MethodPost, v.provider+"/login/username", url.Values{"id": {id[1]}, "username": {name}, "password": {openid.Password}})
 	cookie := b.value(v.rig.distributor, sessionCookie)
 	if end.status != http.StatusOK || cookie == "" {
 		t.Fatalf("sign in as %s: got %d:\n%s", name, end.status, end.body)
@@ -290,34 +287,24 @@ func (v *visitors) trade(t *testing.T, cookie, site string) seen {
 	return newBrowser(t).send(t, request)
 }
 
-const (
-	providerSecret   = "the secret of the hub at the provider"
-	providerPassword = "a password of this test"
-)
+const providerSecret = "the secret of the hub at the provider"
 
 // requestID finds the hidden field of the provider's form.
 var requestID = regexp.MustCompile(`name="id" value="([^"]+)"`)
 
-// users are people of the provider.
-type users map[string]*storage.User
-
-func (u users) GetUserByID(id string) *storage.User         { return u[id] }
-func (u users) GetUserByUsername(name string) *storage.User { return u[name] }
-func (users) ExampleClientID() string                       { return storage.ServiceUserID }
-
-// startProvider runs a real OpenID provider (zitadel/oidc) that knows the people.
+// startProvider runs an OpenID provider that knows the people.
 func startProvider(t *testing.T, hub string, people []member) string {
 	t.Helper()
-	known := users{}
+	known := map[string][]string{}
 	for _, m := range people {
-		known[m.name] = &storage.User{ID: m.name, Username: m.name, Password: providerPassword, Email: m.name + "@example.com", EmailVerified: true}
+		known[m.name] = nil
 	}
-	var handler atomic.Pointer[http.Handler]
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*handler.Load()).ServeHTTP(w, r) }))
+	server := httptest.NewUnstartedServer(nil)
+	server.Config.Handler = openid.New(openid.Params{
+		Issuer: "http://" + server.Listener.Addr().String(), Hub: hub, Secret: providerSecret, People: known,
+	})
+	server.Start()
 	t.Cleanup(server.Close)
-	kept := storage.NewStorageWithClients(known, map[string]*storage.Client{"leat": storage.WebClient("leat", providerSecret, hub+"/login/callback")})
-	made := http.Handler(exampleop.SetupServer(server.URL, kept, slog.New(slog.DiscardHandler), false))
-	handler.Store(&made)
 	return server.URL
 }
 
