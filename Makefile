@@ -104,6 +104,7 @@ ui-test: browser ## Run the tests of the web UI, some of them in Chromium
 
 ui-story: system browser ui kube programs $(BIN)/leat ## Follow people through the web UI of whole hubs, with real clusters, and kill each part
 	@$(GO) build -trimpath -o $(BIN)/leat-kube ./internal/runtime/localkube/cmd/leat-kube
+	@$(GO) build -trimpath -o $(BIN)/leat-provider ./test/openid/cmd/leat-provider
 	@echo "==> npm run e2e (the web UI of whole hubs)"
 	@tools/ui.sh run e2e
 

@@ -10,6 +10,7 @@ import { launch, newcomer, typeToken } from "./browser.ts";
 import { Cluster } from "./cluster.ts";
 import { GitHost } from "./git.ts";
 import { Parts } from "./parts.ts";
+import { Provider } from "./provider.ts";
 
 // What people do in the pods of a service, and to the service. The hub is of programs, its cluster has pods that answer,
 // and the browser is real.
@@ -24,8 +25,12 @@ const git = new GitHost(at("git"));
 const parts = new Parts(
   at("parts"),
   { name: "edge", kubeconfig: cluster.kubeconfig },
-  { tunnel: { LEAT_TUNNEL_RECORD_DIR: at("recordings"), LEAT_TUNNEL_RECORD_REQUIRED: "true" } },
+  {
+    distributor: { LEAT_ALLOW_LOCAL_AGENTS: "true" }, // the provider is one
+    tunnel: { LEAT_TUNNEL_RECORD_DIR: at("recordings"), LEAT_TUNNEL_RECORD_REQUIRED: "true" },
+  },
 );
+const provider = new Provider();
 let browser: Browser;
 
 const deployment = `
@@ -47,6 +52,7 @@ beforeAll(async () => {
     "shop/web.yaml": () => deployment,
   });
   await parts.start();
+  const issuer = await provider.start(parts.origin, "carol=developers", "mallory=visitors");
   await parts.apply(`
 apiVersion: leat.dev/v1
 kind: Repository
@@ -66,6 +72,30 @@ apiVersion: leat.dev/v1
 kind: AccessBinding
 metadata: {name: ada-sees-the-shop}
 spec: {users: [ada], clusters: {names: [edge]}, role: viewer}
+---
+apiVersion: leat.dev/v1
+kind: Cluster
+metadata: {name: far}
+---
+apiVersion: leat.dev/v1
+kind: Service
+metadata: {name: till}
+spec: {cluster: far, namespace: till, sources: [{repository: fleet, ref: {branch: main}, path: shop}]}
+---
+apiVersion: leat.dev/v1
+kind: IdentityProvider
+metadata: {name: corp}
+spec:
+  title: Example Corp
+  issuer: ${issuer}
+  clientId: leat
+  clientSecret: ${provider.secret}
+  require: [{claim: groups, values: [developers]}]
+---
+apiVersion: leat.dev/v1
+kind: AccessBinding
+metadata: {name: developers-see-edge}
+spec: {groups: ["corp:developers"], clusters: {names: [edge]}, role: viewer}
 `);
   await parts.leat("wait", "service/shop", "--for=healthy");
   browser = await launch();
@@ -73,6 +103,7 @@ spec: {users: [ada], clusters: {names: [edge]}, role: viewer}
 
 afterAll(async () => {
   await browser?.close();
+  await provider.stop();
   await parts.stop();
   await cluster.stop();
   git.stop();
@@ -136,4 +167,57 @@ test("a person reads a log, opens a shell that says that it is recorded, and an 
   await ada.goto(`${parts.origin}/ui/recordings`);
   await ada.getByText('no binding gives ada the permission "list recordings" there').waitFor();
   expect(await ada.getByRole("link", { name: /^Play/ }).count()).toBe(0);
+});
+
+test("a person signs in with a provider, sees what their groups give, and is told why a sign-in is refused", async () => {
+  const complaints: string[] = [];
+  const context = await newcomer(browser, complaints);
+  const page = await context.newPage();
+  const asked = "/ui/services/shop@edge?tab=revisions";
+  await page.goto(parts.origin + asked);
+  await page.getByRole("link", { name: "Continue with Example Corp" }).click();
+  await page.getByLabel("Username").fill("carol");
+  await page.getByLabel("Password").fill(provider.password);
+  await page.getByRole("button", { name: "Sign in" }).click();
+
+  // Back where the person wanted to be, with what the provider's group gives and no more.
+  await page.getByRole("button", { name: "Signed in as corp.carol" }).waitFor();
+  await page.waitForURL(parts.origin + asked);
+  await page.getByRole("row", { name: /Healthy/ }).waitFor();
+  expect(await page.getByRole("button", { name: "Sync now" }).getAttribute("title")).toContain(
+    "No binding lets you sync services here.",
+  );
+  await page.getByRole("link", { name: "Services" }).first().click();
+  await page.getByRole("link", { name: "shop", exact: true }).first().waitFor();
+  expect(await page.getByRole("link", { name: "till", exact: true }).count()).toBe(0);
+  expect(JSON.parse(await parts.leat("get", "sessions", "-o", "json"))).toMatchObject({
+    items: [{ person: "corp.carol", client: "browser", groups: ["corp:developers"] }],
+  });
+
+  await page.getByRole("button", { name: "Signed in as corp.carol" }).click();
+  await page.getByRole("menuitem", { name: "Sign out" }).click();
+  await page.getByRole("link", { name: "Continue with Example Corp" }).waitFor();
+  const cookies = async () => (await context.cookies(parts.origin)).map(({ name }) => name);
+  expect(await cookies()).toEqual([]);
+  expect(await parts.leat("get", "sessions")).not.toContain("carol");
+
+  // In none of the groups that the hub lets in.
+  await page.getByRole("link", { name: "Continue with Example Corp" }).click();
+  await page.getByLabel("Username").fill("mallory");
+  await page.getByLabel("Password").fill(provider.password);
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByRole("heading", { name: "You are not let in." }).waitFor();
+  await page.getByText("groups").first().waitFor();
+
+  // Not agreed.
+  await page.goto(`${parts.origin}/ui/`);
+  await page.getByRole("link", { name: "Continue with Example Corp" }).click();
+  await page.getByRole("button", { name: "Refuse" }).click();
+  await page.getByRole("heading", { name: "Example Corp did not sign you in: access_denied." }).waitFor();
+
+  // An answer to a question that this browser did not ask.
+  await page.goto(`${parts.origin}/login/callback?code=stolen&state=made-up`);
+  await page.getByRole("heading", { name: /^This sign-in did not begin in this browser/ }).waitFor();
+  expect(await cookies()).toEqual([]);
+  expect(complaints).toEqual([]);
 });

@@ -40,6 +40,21 @@ test("a person without a session signs in, and comes back to where they were", a
   expect(stored()).not.toContain("a.b.c");
 });
 
+const asked = "/ui/services/shop@edge?tab=revisions&filter=a%20b";
+
+test.each([
+  [asked, asked],
+  ["/ui/resources/..%5c..%2f%2fevil.example", "/ui/"], // the hub refuses what can be read in two ways
+  ["/ui/100%", "/ui/"],
+])("a sign-in with a provider that begins at %s leads back to %s", async (place, back) => {
+  sessionStorage.setItem("leat.back", place.slice("/ui".length));
+  open("/sign-in");
+  const link = page.getByRole("link", { name: "Continue with Example Corp" });
+  await expect.element(link).toBeVisible();
+  const url = new URL(link.element().getAttribute("href") ?? "", location.origin);
+  expect([url.pathname, url.searchParams.get("return")]).toEqual(["/login", back]);
+});
+
 test("a browser with a session needs no sign-in", async () => {
   open("/sign-in", { sessions: {} });
   await expect.element(page.getByRole("button", { name: "Signed in as ada" })).toBeVisible();

@@ -8,6 +8,7 @@ import { useHub } from "../../hub/hub.ts";
 import { Button } from "../../parts/button.tsx";
 import { Command } from "../../parts/command.tsx";
 import { Notice } from "../../parts/states.tsx";
+import { backTo } from "../../shell/back.ts";
 import { Mark, useSignIn, useTitle } from "../../shell/shell.tsx";
 import { text } from "../../text/en.ts";
 import { signInText } from "../../text/sign-in.ts";
@@ -163,9 +164,23 @@ export function SignInPage() {
   );
 }
 
-/** Returns the address at which a sign-in with the provider begins. It is one of the hub's own pages. */
+/**
+ * Returns the address at which a sign-in with the provider begins. It is one of the hub's own pages, and leads back to
+ * where the person wanted to be.
+ */
 function providerUrl(loginUrl: string, name: string): string {
   if (!URL.canParse(loginUrl, location.origin)) return "/login";
   const url = new URL(loginUrl, location.origin);
-  return `${url.pathname}?${new URLSearchParams({ provider: name, return: "/ui/" })}`;
+  const { href } = backTo();
+  return `${url.pathname}?${new URLSearchParams({ provider: name, return: isReturned(href) ? href : "/ui/" })}`;
+}
+
+/** Reports whether the hub leads back to an address. It refuses paths that could be read in two ways. */
+function isReturned(href: string): boolean {
+  try {
+    const [path = ""] = href.split("?");
+    return !/\\|\.\.|\/\//.test(decodeURIComponent(path)) && !href.includes("\\");
+  } catch {
+    return false;
+  }
 }
