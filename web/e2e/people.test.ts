@@ -33,10 +33,13 @@ const parts = new Parts(
 const provider = new Provider();
 let browser: Browser;
 
-const deployment = `
+const namespace = (name: string) => `apiVersion: v1\nkind: Namespace\nmetadata: {name: ${name}}\n`;
+const configMap = (namespace: string, name: string, words: string) =>
+  `apiVersion: v1\nkind: ConfigMap\nmetadata: {name: ${name}, namespace: ${namespace}}\ndata: {text: "${words}"}\n`;
+const deployment = (name: string) => `
 apiVersion: apps/v1
 kind: Deployment
-metadata: {name: web, namespace: shop}
+metadata: {name: web, namespace: ${name}}
 spec:
   replicas: 1
   selector: {matchLabels: {app: web}}
@@ -48,8 +51,14 @@ spec:
 beforeAll(async () => {
   await Promise.all([cluster.start(), git.start()]);
   git.push({
-    "shop/namespace.yaml": () => "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n",
-    "shop/web.yaml": () => deployment,
+    "shop/namespace.yaml": () => namespace("shop"),
+    "shop/web.yaml": () => deployment("shop"),
+    "stall/namespace.yaml": () => namespace("stall"),
+    "stall/web.yaml": () => deployment("stall"),
+    "stall/settings.yaml": () => ["a", "b", "c", "d"].map((name) => configMap("stall", name, "1")).join("---\n"),
+    "kiosk/namespace.yaml": () => namespace("kiosk"),
+    "kiosk/web.yaml": () => deployment("kiosk"),
+    "kiosk/greeting.yaml": () => configMap("kiosk", "greeting", "hello"),
   });
   await parts.start();
   const issuer = await provider.start(parts.origin, "carol=developers", "mallory=visitors");
@@ -63,6 +72,16 @@ apiVersion: leat.dev/v1
 kind: Service
 metadata: {name: shop}
 spec: {cluster: edge, namespace: shop, sources: [{repository: fleet, ref: {branch: main}, path: shop}]}
+---
+apiVersion: leat.dev/v1
+kind: Service
+metadata: {name: stall}
+spec: {cluster: edge, namespace: stall, sources: [{repository: fleet, ref: {branch: main}, path: stall}]}
+---
+apiVersion: leat.dev/v1
+kind: Service
+metadata: {name: kiosk}
+spec: {cluster: edge, namespace: kiosk, sources: [{repository: fleet, ref: {branch: main}, path: kiosk}]}
 ---
 apiVersion: leat.dev/v1
 kind: User
@@ -184,9 +203,7 @@ test("a person signs in with a provider, sees what their groups give, and is tol
   await page.getByRole("button", { name: "Signed in as corp.carol" }).waitFor();
   await page.waitForURL(parts.origin + asked);
   await page.getByRole("row", { name: /Healthy/ }).waitFor();
-  expect(await page.getByRole("button", { name: "Sync now" }).getAttribute("title")).toContain(
-    "No binding lets you sync services here.",
-  );
+  await page.locator("button[title^='No binding lets you sync services here.']", { hasText: "Sync now" }).waitFor();
   await page.getByRole("link", { name: "Services" }).first().click();
   await page.getByRole("link", { name: "shop", exact: true }).first().waitFor();
   expect(await page.getByRole("link", { name: "till", exact: true }).count()).toBe(0);
@@ -220,4 +237,75 @@ test("a person signs in with a provider, sees what their groups give, and is tol
   await page.getByRole("heading", { name: /^This sign-in did not begin in this browser/ }).waitFor();
   expect(await cookies()).toEqual([]);
   expect(complaints).toEqual([]);
+});
+
+/** Answers the dialog that asks whether to do something, with a reason. */
+async function agree(page: Page, verb: string, reason: string) {
+  const dialog = page.getByRole("dialog");
+  await dialog.getByRole("textbox", { name: "Reason (optional)" }).fill(reason);
+  await dialog.getByRole("button", { name: verb, exact: true }).click();
+  await dialog.waitFor({ state: "detached" });
+}
+
+test("a person agrees to deletions that the agent's guard holds back, and they are done", async () => {
+  const page = await open("/services/stall@edge", parts.admin);
+  await page.getByText("Healthy").first().waitFor();
+  git.push({ "stall/web.yaml": () => undefined, "stall/settings.yaml": () => undefined });
+  await page.getByRole("button", { name: "Sync now" }).click();
+  await page.getByRole("heading", { name: "Deletions that wait for a person" }).waitFor();
+  const list = page.getByRole("region", { name: "Objects that would go" });
+  await list.getByText("Deployment.apps web stall").waitFor();
+  expect(await list.getByRole("listitem").count()).toBe(5);
+  const left = () =>
+    cluster.kubectl("get", "deployments,configmaps", "-n", "stall", "-l", "leat.dev/service", "-o", "name");
+  expect(left()).toContain("deployment.apps/web");
+
+  await page.getByRole("button", { name: "Confirm deletions" }).click();
+  const dialog = page.getByRole("dialog", { name: "Delete these objects of stall@edge" });
+  const confirm = dialog.getByRole("button", { name: "Delete 5 objects" });
+  await confirm.waitFor();
+  expect(await confirm.getAttribute("aria-disabled")).toBe("true");
+  await dialog.getByRole("textbox").first().fill("stall@edge");
+  await agree(page, "Delete 5 objects", "the stall has closed");
+  await page.getByRole("heading", { name: "Deletions that wait for a person" }).waitFor({ state: "detached" });
+  await page.getByText("Healthy").first().waitFor();
+  cluster.kubectl("wait", "--for=delete", "deployment/web", "-n", "stall", "--timeout=240s");
+  expect(left()).toBe("");
+});
+
+test("a person rolls a broken push back, and releases the service when it is mended", async () => {
+  const greeting = (words: string) => () => configMap("kiosk", "greeting", words);
+  const shown = () => cluster.kubectl("get", "configmap", "greeting", "-n", "kiosk", "-o", "jsonpath={.data.text}");
+  const page = await open("/services/kiosk@edge?tab=revisions", parts.admin);
+  await page.getByRole("row", { name: /^1 Healthy/ }).waitFor();
+  expect(shown()).toBe("hello");
+
+  git.push({
+    "kiosk/greeting.yaml": greeting("broken"),
+    "kiosk/web.yaml": (yaml) => yaml.replace(/replicas: 1/, "replicas: -1"),
+  });
+  await page.getByRole("button", { name: "Sync now" }).click();
+  await page.getByRole("row", { name: /^2 Failed/ }).waitFor();
+  expect(shown()).toBe("broken");
+
+  await page.getByRole("button", { name: "Roll back to revision 1" }).click();
+  await agree(page, "Roll back", "nobody can buy anything");
+  await page.getByText("Pinned to revision 1.").first().waitFor();
+  await page.getByRole("row", { name: /^3 Healthy/ }).waitFor();
+  expect(shown()).toBe("hello");
+  await page.getByRole("tab", { name: "Overview" }).click();
+  await page.getByText(/^Pinned to revision 1 by .*admin/).waitFor();
+
+  git.push({
+    "kiosk/greeting.yaml": greeting("mended"),
+    "kiosk/web.yaml": (yaml) => yaml.replace("replicas: -1", "replicas: 1"),
+  });
+  await page.getByRole("button", { name: "Release the pin" }).click();
+  await agree(page, "Release the pin", "the push is mended");
+  await page.getByRole("button", { name: "Release the pin" }).waitFor({ state: "detached" });
+  await page.getByRole("button", { name: "Sync now" }).click();
+  await page.getByRole("tab", { name: "Revisions" }).click();
+  // The broken push may come once more, before the hub has fetched the one that mends it.
+  await page.getByRole("row", { name: /^[45] Healthy/ }).waitFor();
+  expect(shown()).toBe("mended");
 });
