@@ -93,6 +93,15 @@ metadata: {name: ada-sees-the-shop}
 spec: {users: [ada], clusters: {names: [edge]}, role: viewer}
 ---
 apiVersion: leat.dev/v1
+kind: User
+metadata: {name: bob}
+---
+apiVersion: leat.dev/v1
+kind: AccessBinding
+metadata: {name: bob-runs-edge}
+spec: {users: [bob], clusters: {names: [edge]}, role: operator}
+---
+apiVersion: leat.dev/v1
 kind: Cluster
 metadata: {name: far}
 ---
@@ -308,4 +317,23 @@ test("a person rolls a broken push back, and releases the service when it is men
   // The broken push may come once more, before the hub has fetched the one that mends it.
   await page.getByRole("row", { name: /^[45] Healthy/ }).waitFor();
   expect(shown()).toBe("mended");
+});
+
+test("a session that is ended under an open page asks to sign in again, and nothing that was typed is lost", async () => {
+  const token = (await parts.leat("create", "token", "bob", "--label", "desk")).trim();
+  const place = "/services/kiosk@edge?tab=objects";
+  const page = await open(place, token);
+  await page.getByRole("button", { name: "Pause", exact: true }).click();
+  const reason = page.getByRole("textbox", { name: "Reason (optional)" });
+  await reason.fill("the kiosk moves to the other street");
+  const tokens = JSON.parse(await parts.leat("get", "tokens", "-o", "json"));
+  const own = tokens.items.find((each: Record<string, string>) => each.user === "bob" && each.label === "browser");
+  const from = performance.now();
+  await parts.leat("delete", `token/${own.id}`);
+  await page.getByText("Your session has ended. Sign in again to continue where you were.").waitFor();
+  process.stdout.write(`session ended, said after ${((performance.now() - from) / 1000).toFixed(1)} s\n`);
+  await typeToken(page, token);
+  await page.waitForURL(`${parts.origin}/ui${place}`);
+  await page.getByRole("button", { name: "Pause", exact: true }).click();
+  expect(await reason.inputValue()).toBe("the kiosk moves to the other street");
 });

@@ -12,6 +12,7 @@ import { Notice } from "../parts/states.tsx";
 import { say } from "../parts/status.tsx";
 import { text } from "../text/en.ts";
 import styles from "./action.module.css";
+import { useDraft } from "./draft.ts";
 import { shellQuote } from "./refs.ts";
 
 /** Returns the options of a call that states why the person makes it. The hub keeps that with its record. */
@@ -128,7 +129,8 @@ export function StepDialog({ step, onClose }: { step: Step | undefined; onClose:
 const longestReason = 500;
 
 function OpenStep({ step, onClose }: { step: Step; onClose: () => void }) {
-  const [reason, setReason] = useState("");
+  const draft = useDraft<string>(step.command);
+  const [reason, setReason] = useState(draft.found ?? "");
   const { run, running, failure } = useAction();
   const [typed, setTyped] = useState("");
   const stated = reason.trim();
@@ -174,7 +176,9 @@ function OpenStep({ step, onClose }: { step: Step; onClose: () => void }) {
           value={reason}
           most={longestReason}
           onChange={(next) => {
-            if (bytes(next) <= longestReason) setReason(next);
+            if (bytes(next) > longestReason) return;
+            setReason(next);
+            draft.keep(next);
           }}
         />
         <Command label={text.sameAs}>

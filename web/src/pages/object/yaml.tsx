@@ -4,6 +4,7 @@
 import { createPatch } from "diff";
 import { lazy, useMemo, useState } from "react";
 import { ActionFailure, useAction } from "../../fleet/action.tsx";
+import { useDraft } from "../../fleet/draft.ts";
 import { Card } from "../../fleet/page.tsx";
 import { KnownError } from "../../hub/failure.ts";
 import { useHub } from "../../hub/hub.ts";
@@ -28,7 +29,9 @@ const Editor = lazy(() => orGone(import("../../parts/editor.tsx")).then((module)
 /** Yaml is an object as text. A person who may edits it, and sees what the cluster would store before it does. */
 export function Yaml({ place, object, onChange }: { place: Place; object: KubeObject; onChange: () => void }) {
   const hub = useHub();
-  const [base, setBase] = useState<KubeObject>();
+  const draft = useDraft<{ base: KubeObject; edited: string }>(`yaml ${kubectl(place, "edit")}`);
+  // An edit goes on from the object that it began with, so that a change of others since then is seen.
+  const [base, setBase] = useState(draft.found?.base);
   const { run, running, failure } = useAction();
   const mayNot = useRefusal(place, "patch");
   const shown = useMemo(() => toYaml(readable(object)), [object]);
@@ -38,7 +41,10 @@ export function Yaml({ place, object, onChange }: { place: Place; object: KubeOb
       <Edit
         place={place}
         base={base}
+        begun={draft.found?.base === base ? draft.found?.edited : undefined}
+        onEdit={(edited) => draft.keep({ base, edited })}
         onEnd={(isChanged) => {
+          draft.forget();
           setBase(undefined);
           if (isChanged) onChange();
         }}
@@ -90,9 +96,22 @@ function differenceOf(before: KubeObject, after: KubeObject): string | undefined
 
 const invalid = (message: string) => new KnownError({ kind: "invalid", reason: "", message, metadata: {} });
 
-function Edit({ place, base, onEnd }: { place: Place; base: KubeObject; onEnd: (isChanged: boolean) => void }) {
+function Edit({
+  place,
+  base,
+  begun,
+  onEdit,
+  onEnd,
+}: {
+  place: Place;
+  base: KubeObject;
+  /** What was typed before the session ended. */
+  begun: string | undefined;
+  onEdit: (edited: string) => void;
+  onEnd: (isChanged: boolean) => void;
+}) {
   const hub = useHub();
-  const [first] = useState(() => toYaml(editable(base)));
+  const [first] = useState(() => begun ?? toYaml(editable(base)));
   const [edited, setEdited] = useState(first);
   const [trial, setTrial] = useState<Trial>();
   const { run, running, failure, forget } = useAction();
@@ -175,6 +194,7 @@ function Edit({ place, base, onEnd }: { place: Place; base: KubeObject; onEnd: (
             value={edited}
             onChange={(next) => {
               setEdited(next);
+              onEdit(next);
               if (failure) forget();
             }}
           />
