@@ -4,7 +4,7 @@
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Browser, Page } from "playwright";
+import type { Browser, Locator, Page } from "playwright";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { launch, newcomer, typeToken } from "./browser.ts";
 import { Up } from "./hub.ts";
@@ -95,8 +95,16 @@ async function open(path: string, token = parts.admin): Promise<Page> {
 
 const seconds: string[] = [];
 
+// The ages of what a page still shows: beside the failure, in the header, and when the hub last heard from the cluster.
+const readAge = (page: Page) => page.getByText("What is shown was read").locator("time");
+const headerAge = (page: Page) => page.locator("header").getByText(/^as of /);
+const seenAge = (page: Page) => page.locator("main time");
+
 /** Kills a part while pages are open, waits until each says so, and then until each is well again. */
-async function without(part: Part, pages: readonly [name: string, page: Page, says: string, well: string][]) {
+async function without(
+  part: Part,
+  pages: readonly [name: string, page: Page, says: string, well: string, age: (page: Page) => Locator][],
+) {
   const all = (of: "says" | "well") =>
     pages.map(async ([name, page, says, well]) => {
       const from = performance.now();
@@ -113,6 +121,7 @@ async function without(part: Part, pages: readonly [name: string, page: Page, sa
   for (const [, page] of pages) await page.evaluate(() => Object.assign(window, { isTheSamePage: true }));
   await parts.kill(part);
   await wait("says");
+  for (const [, page, , , age] of pages) await age(page).first().waitFor();
   await parts.run(part);
   for (const [, page, says] of pages) await page.getByText(says).first().waitFor({ state: "detached" });
   await wait("well");
@@ -128,13 +137,18 @@ test("each page says which part is gone, and goes on when it is back", async () 
   await cluster.getByText("Connected", { exact: true }).first().waitFor();
 
   await without("tunnel", [
-    ["events", events, "The hub does not answer", "What the agent does from now on appears here, too."],
-    ["objects", objects, "What is shown was read", "2 objects, all well"],
+    ["events", events, "The hub does not answer", "What the agent does from now on appears here, too.", readAge],
+    ["objects", objects, "What is shown was read", "2 objects, all well", readAge],
   ]);
   await without("agent", [
-    ["cluster", cluster, "The cluster is not connected.", "Connected"],
-    ["events", events, "The cluster is not connected", "What the agent does from now on appears here, too."],
-    ["objects", objects, "The cluster is not connected", "2 objects, all well"],
+    ["cluster", cluster, "The cluster is not connected.", "Connected", seenAge],
+    ["events", events, "The cluster is not connected", "What the agent does from now on appears here, too.", readAge],
+    ["objects", objects, "The cluster is not connected", "2 objects, all well", readAge],
+  ]);
+  await without("distributor", [
+    ["cluster", cluster, "Reconnecting", "Live", headerAge],
+    ["events", events, "Reconnecting", "Live", headerAge],
+    ["objects", objects, "Reconnecting", "Live", headerAge],
   ]);
 
   // Redis holds nothing that a page reads, so what is shown stays, and what is asked for is answered.

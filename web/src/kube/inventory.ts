@@ -29,15 +29,37 @@ const pageSize = 1000;
 export const mostObjects = 20_000;
 const every = 10_000;
 
-/** Returns a service's inventory. */
-export async function loadInventory(hub: Hub, place: Place, signal: AbortSignal): Promise<Inventory> {
-  await permitAgent(hub, place, "get", "inventory");
+/** How long an agent may take to answer before the page says that it waits. */
+const waits = 5000;
+
+/** Waits for an answer, and calls onWait when it takes long, and again when it is there. */
+async function heard<T>(hub: Hub, answer: Promise<T>, onWait: (isWaiting: boolean) => void): Promise<T> {
+  const waiting = new AbortController();
+  void hub.surroundings.sleep(waits, waiting.signal).then(() => {
+    if (!waiting.signal.aborted) onWait(true);
+  });
+  try {
+    return await answer;
+  } finally {
+    waiting.abort();
+    onWait(false);
+  }
+}
+
+/** Returns a service's inventory. onWait is called when an answer takes long, and when it is there. */
+export async function loadInventory(
+  hub: Hub,
+  place: Place,
+  signal: AbortSignal,
+  onWait: (isWaiting: boolean) => void = () => {},
+): Promise<Inventory> {
+  await heard(hub, permitAgent(hub, place, "get", "inventory"), onWait);
   const agent = agentOf(hub, place);
   const objects: ObjectStatus[] = [];
   let token = "";
   do {
     const page = { size: pageSize, token };
-    const answer = await agent.getInventory({ service: place.service, page }, { signal });
+    const answer = await heard(hub, agent.getInventory({ service: place.service, page }, { signal }), onWait);
     objects.push(...answer.objects);
     token = answer.nextPageToken;
   } while (token !== "" && objects.length < mostObjects);
@@ -47,5 +69,5 @@ export async function loadInventory(hub: Hub, place: Place, signal: AbortSignal)
 }
 
 /** Returns the source of a service's inventory. Agents have no stream of it, so it is read again now and then. */
-export const inventorySource = (hub: Hub, place: Place): Source<Inventory> =>
-  polled((signal) => loadInventory(hub, place, signal), every, hub.surroundings);
+export const inventorySource = (hub: Hub, place: Place, onWait?: (isWaiting: boolean) => void): Source<Inventory> =>
+  polled((signal) => loadInventory(hub, place, signal, onWait), every, hub.surroundings);

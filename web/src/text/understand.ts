@@ -20,6 +20,7 @@ export const understand = {
     clusterFailed: "The cluster's API server failed to answer",
     whatMayI: "What you may do",
     shownFrom: "What is shown was read",
+    silent: "The cluster's agent has not answered for some seconds",
   },
 
   // Why a service is not well.

@@ -68,7 +68,9 @@ export function Events({ name, service }: { name: string; service: Service }) {
         {noted.failure && !isFailed && (
           <ReachNotice failure={noted.failure} onRetry={noted.store.retry} asOf={noted.asOf} />
         )}
-        {agent.failure && !isFailed && <ReachNotice failure={agent.failure} onRetry={agent.store.retry} />}
+        {agent.failure && !isFailed && (
+          <ReachNotice failure={agent.failure} onRetry={agent.store.retry} asOf={agent.asOf} />
+        )}
         {noted.value?.hasMore && <Notice tone="idle" icon="info" title={understand.events.more} />}
       </div>
       {isFailed && noted.failure ? (

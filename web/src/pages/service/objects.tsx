@@ -12,6 +12,7 @@ import { Views } from "../../fleet/views.tsx";
 import type { Service } from "../../gen/leat/fleet/v1/resources_pb";
 import { useHub } from "../../hub/hub.ts";
 import { useLive } from "../../hub/live.ts";
+import { agentEventSource } from "../../kube/activity.ts";
 import { inventorySource } from "../../kube/inventory.ts";
 import { clusterRef, type Place, placeOf } from "../../kube/names.ts";
 import { familySource } from "../../kube/owned.ts";
@@ -43,26 +44,38 @@ export function Objects({ name, service }: { name: string; service: Service }) {
   const place = placeOf(service);
   const command = `leat inventory service/${shellQuote(name)}`;
   const cluster = service.spec?.cluster ?? "";
+  const [isWaiting, setWaiting] = useState(false);
   const { value, failure, asOf, link, store } = useLive(
     `inventory ${name}`,
-    () => inventorySource(hub, place),
+    () => inventorySource(hub, place, setWaiting),
     hub.surroundings,
     true,
   );
-  // The agent's report at the hub changes before the next read is due.
+  // The way to the agent is held open by its events: they end at once where it breaks, which a read finds out later.
+  const way = useLive(`way ${name}`, () => agentEventSource(hub, place), hub.surroundings, true);
+  const isBroken = way.link === "reconnecting";
+  // The agent's report at the hub changes before the next read is due, and so does what the hub says about the agent.
   const { counts, phase } = service.status?.report ?? {};
-  const version = `${phase} ${counts?.total} ${counts?.healthy} ${counts?.failed}`;
-  // biome-ignore lint/correctness/useExhaustiveDependencies: a change of the report is what to read again for
-  useEffect(() => store.replace(inventorySource(hub, place)), [version, store]);
+  const { reason } = service.status?.problem ?? {};
+  const version = `${phase} ${counts?.total} ${counts?.healthy} ${counts?.failed} ${reason} ${isBroken}`;
+  // biome-ignore lint/correctness/useExhaustiveDependencies: a change of these is what to read again for
+  useEffect(() => store.replace(inventorySource(hub, place, setWaiting)), [version, store]);
 
+  const silence = isWaiting && !failure && <Silence asOf={asOf} />;
   if (!value) {
-    if (!failure) return <Skeleton lines={8} />;
-    return <ReachFailure failure={failure} cluster={cluster} onRetry={store.retry} command={command} />;
+    if (failure) return <ReachFailure failure={failure} cluster={cluster} onRetry={store.retry} command={command} />;
+    return (
+      <>
+        {silence}
+        <Skeleton lines={8} />
+      </>
+    );
   }
-  const isOld = link !== "live";
+  const isOld = link !== "live" || isWaiting;
   return (
     <>
       {failure && <ReachNotice failure={failure} onRetry={store.retry} asOf={asOf} />}
+      {silence}
       {value.objects.length === 0 ? (
         <Empty icon="service" title={understand.tree.none}>
           <p>{understand.tree.noneBody}</p>
@@ -79,6 +92,21 @@ export function Objects({ name, service }: { name: string; service: Service }) {
         </Stale>
       )}
     </>
+  );
+}
+
+/** Silence says that the agent takes long to answer, and of when what is shown is. */
+function Silence({ asOf }: { asOf: number | undefined }) {
+  return (
+    <div role="status">
+      <Notice tone="idle" icon="clock" title={understand.reach.silent}>
+        {asOf !== undefined && (
+          <p>
+            {understand.reach.shownFrom} <Age at={asOf} />
+          </p>
+        )}
+      </Notice>
+    </div>
   );
 }
 
