@@ -125,6 +125,12 @@ const (
 	// with its own rights. Give each service an account, then set LEAT_AGENT_LOCK_DOWN in the cluster,
 	// or lock_down in its settings.
 	ClusterUnlocked Reason = 123
+	// The cluster's agent was not told where the cluster's Prometheus is, or may not ask there. Set
+	// spec.agent.metrics of the cluster, for example to monitoring/prometheus:9090.
+	MetricsNotConfigured Reason = 252
+	// The cluster's Prometheus did not answer, or not with what was asked for. The message has its
+	// words. Check that it runs, and that spec.agent.metrics of the cluster names it.
+	MetricsUnavailable Reason = 253
 	// The server is shutting down. Retry at once; another replica answers.
 	ShuttingDown Reason = 140
 	// A service that this one depends on (metadata["dependency"]) does not answer. Retry after the delay in RetryInfo.
@@ -313,6 +319,8 @@ var names = map[Reason]string{
 	ClusterUnreachable:         "CLUSTER_UNREACHABLE",
 	AgentOutdated:              "AGENT_OUTDATED",
 	ClusterUnlocked:            "CLUSTER_UNLOCKED",
+	MetricsNotConfigured:       "METRICS_NOT_CONFIGURED",
+	MetricsUnavailable:         "METRICS_UNAVAILABLE",
 	ShuttingDown:               "SHUTTING_DOWN",
 	DependencyUnavailable:      "DEPENDENCY_UNAVAILABLE",
 	Unimplemented:              "UNIMPLEMENTED",

@@ -42,6 +42,7 @@ func (s AgentSettings) Validate() error {
 		fielderr.Each("health_rules", "elements", s.HealthRules, maxSettingsRules, validateHealth),
 		validateAccount("default_service_account", s.DefaultServiceAccount),
 		known("log_level", s.LogLevel, "", "debug", "info", "warn", "error"),
+		validateService("metrics", s.Metrics),
 	)
 }
 
@@ -56,5 +57,6 @@ func (s AgentSettings) Over(fleet AgentSettings) AgentSettings {
 		RefreshInterval:       cmp.Or(s.RefreshInterval, fleet.RefreshInterval),
 		Workers:               cmp.Or(s.Workers, fleet.Workers),
 		LogLevel:              cmp.Or(s.LogLevel, fleet.LogLevel),
+		Metrics:               cmp.Or(s.Metrics, fleet.Metrics),
 	}
 }

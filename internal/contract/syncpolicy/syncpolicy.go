@@ -208,4 +208,7 @@ type AgentSettings struct {
 	Workers int `json:"workers,omitempty"`
 	// LogLevel is debug, info, warn or error. Empty: what the agent was started with.
 	LogLevel string `json:"logLevel,omitempty"`
+	// Metrics is the Prometheus that has the cluster's metrics: namespace/[https:]service:port. Empty:
+	// none.
+	Metrics string `json:"metrics,omitempty"`
 }

@@ -6,6 +6,7 @@ package syncpolicy
 import (
 	"path"
 	"regexp"
+	"strconv"
 	"strings"
 	"unicode"
 
@@ -88,6 +89,23 @@ func validateAccount(path, account string) error {
 	}
 	return nil
 }
+
+// validateService checks the name of a port of a service in the cluster. It accepts the one spelling
+// that the list of an agent has, too: no port names, no leading zeros.
+func validateService(path, text string) error {
+	if text == "" {
+		return nil
+	}
+	namespace, rest, _ := strings.Cut(text, "/")
+	name, port, _ := strings.Cut(strings.TrimPrefix(rest, "https:"), ":")
+	number, err := strconv.ParseUint(port, 10, 16)
+	if !isLabel(namespace) || !isLabel(name) || err != nil || number == 0 || strconv.FormatUint(number, 10) != port {
+		return fielderr.New(path, "%q is not a service: write namespace/service:port, or namespace/https:service:port for TLS, with a port's number", text)
+	}
+	return nil
+}
+
+func isLabel(text string) bool { return len(text) <= maxLabel && dnsLabel.MatchString(text) }
 
 // identity are the fields without which an object is another one, or none.
 var identity = map[string]bool{

@@ -142,9 +142,20 @@ func TestSettings(t *testing.T) {
 	t.Parallel()
 	good := syncpolicy.AgentSettings{
 		HealthRules: full().HealthRules, DefaultServiceAccount: "leat/tenant", LockDown: true, RefreshInterval: time.Hour, Workers: 8, LogLevel: "debug",
+		Metrics: "monitoring/https:prometheus:9090",
 	}
-	if err := errors.Join(good.Validate(), syncpolicy.AgentSettings{}.Validate()); err != nil {
+	if err := errors.Join(good.Validate(), syncpolicy.AgentSettings{}.Validate(), syncpolicy.AgentSettings{Metrics: "a/b:1"}.Validate()); err != nil {
 		t.Fatal(err)
+	}
+	for _, text := range []string{
+		"prometheus:9090", "monitoring/prometheus", "monitoring/prometheus:http", "monitoring/prometheus:09090", "monitoring/prometheus:65536",
+		"monitoring/prometheus:0", "monitoring/http:prometheus:9090", "Monitoring/prometheus:9090", "monitoring/prometheus:9090/x", "a/b.c:1",
+		"monitoring/" + strings.Repeat("a", 64) + ":1", "monitoring/user@prometheus:9090", "/prometheus:9090", "a/b:1\n",
+	} {
+		bad := syncpolicy.AgentSettings{Metrics: text}
+		if field, ok := errors.AsType[*fielderr.Error](bad.Validate()); !ok || field.Path != "metrics" {
+			t.Errorf("%q: got %v, want an error at metrics", text, bad.Validate())
+		}
 	}
 	for want, spoil := range map[string]func(s *syncpolicy.AgentSettings){
 		"health_rules":            func(s *syncpolicy.AgentSettings) { s.HealthRules = slices.Repeat(s.HealthRules, 257) },
@@ -167,13 +178,14 @@ func TestClusterSettingsComeFirst(t *testing.T) {
 	rule := func(kind string) syncpolicy.HealthRule { return syncpolicy.HealthRule{Kind: kind, Healthy: "true"} }
 	fleet := syncpolicy.AgentSettings{
 		HealthRules: []syncpolicy.HealthRule{rule("A"), rule("B")}, DefaultServiceAccount: "a/b", LockDown: true, RefreshInterval: time.Hour, Workers: 4, LogLevel: "warn",
+		Metrics: "monitoring/prometheus:9090",
 	}
 	if got := (syncpolicy.AgentSettings{}).Over(fleet); !got.Equal(fleet) {
 		t.Errorf("a cluster that says nothing: got %+v, want the fleet's", got)
 	}
-	own := syncpolicy.AgentSettings{HealthRules: []syncpolicy.HealthRule{rule("B")}, Workers: 2, LogLevel: "debug"}
+	own := syncpolicy.AgentSettings{HealthRules: []syncpolicy.HealthRule{rule("B")}, Workers: 2, LogLevel: "debug", Metrics: "own/prometheus:80"}
 	want := fleet
-	want.HealthRules, want.Workers, want.LogLevel = []syncpolicy.HealthRule{rule("B"), rule("A"), rule("B")}, 2, "debug"
+	want.HealthRules, want.Workers, want.LogLevel, want.Metrics = []syncpolicy.HealthRule{rule("B"), rule("A"), rule("B")}, 2, "debug", "own/prometheus:80"
 	if diff := cmp.Diff(want, own.Over(fleet)); diff != "" {
 		t.Errorf("settings (-want +got):\n%s", diff)
 	}

@@ -60,6 +60,7 @@ func SettingsMessage(s syncpolicy.AgentSettings) *typev1.AgentSettings {
 		RefreshInterval:       span(s.RefreshInterval),
 		Workers:               int32(s.Workers),
 		LogLevel:              s.LogLevel,
+		Metrics:               s.Metrics,
 	}
 }
 

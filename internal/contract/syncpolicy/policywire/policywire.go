@@ -73,6 +73,7 @@ func Settings(m *typev1.AgentSettings) (syncpolicy.AgentSettings, error) {
 		RefreshInterval:       m.GetRefreshInterval().AsDuration(),
 		Workers:               int(m.GetWorkers()),
 		LogLevel:              m.GetLogLevel(),
+		Metrics:               m.GetMetrics(),
 	}, understood(m.ProtoReflect(), "")
 }
 

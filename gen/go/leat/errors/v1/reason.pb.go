@@ -152,6 +152,12 @@ const (
 	// with its own rights. Give each service an account, then set LEAT_AGENT_LOCK_DOWN in the cluster,
 	// or lock_down in its settings.
 	Reason_REASON_CLUSTER_UNLOCKED Reason = 123
+	// The cluster's agent was not told where the cluster's Prometheus is, or may not ask there. Set
+	// spec.agent.metrics of the cluster, for example to monitoring/prometheus:9090.
+	Reason_REASON_METRICS_NOT_CONFIGURED Reason = 252
+	// The cluster's Prometheus did not answer, or not with what was asked for. The message has its
+	// words. Check that it runs, and that spec.agent.metrics of the cluster names it.
+	Reason_REASON_METRICS_UNAVAILABLE Reason = 253
 	// The server is shutting down. Retry at once; another replica answers.
 	Reason_REASON_SHUTTING_DOWN Reason = 140
 	// A service that this one depends on (metadata["dependency"]) does not answer. Retry after the delay in RetryInfo.
@@ -342,6 +348,8 @@ var (
 		121: "REASON_CLUSTER_UNREACHABLE",
 		122: "REASON_AGENT_OUTDATED",
 		123: "REASON_CLUSTER_UNLOCKED",
+		252: "REASON_METRICS_NOT_CONFIGURED",
+		253: "REASON_METRICS_UNAVAILABLE",
 		140: "REASON_SHUTTING_DOWN",
 		141: "REASON_DEPENDENCY_UNAVAILABLE",
 		142: "REASON_UNIMPLEMENTED",
@@ -436,6 +444,8 @@ var (
 		"REASON_CLUSTER_UNREACHABLE":          121,
 		"REASON_AGENT_OUTDATED":               122,
 		"REASON_CLUSTER_UNLOCKED":             123,
+		"REASON_METRICS_NOT_CONFIGURED":       252,
+		"REASON_METRICS_UNAVAILABLE":          253,
 		"REASON_SHUTTING_DOWN":                140,
 		"REASON_DEPENDENCY_UNAVAILABLE":       141,
 		"REASON_UNIMPLEMENTED":                142,
@@ -514,7 +524,7 @@ var File_leat_errors_v1_reason_proto protoreflect.FileDescriptor
 
 const file_leat_errors_v1_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x1bleat/errors/v1/reason.proto\x12\x0eleat.errors.v1*\xd4\x15\n" +
+	"\x1bleat/errors/v1/reason.proto\x12\x0eleat.errors.v1*\x99\x16\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14REASON_FIELD_INVALID\x10\x01\x12\x14\n" +
@@ -563,7 +573,9 @@ const file_leat_errors_v1_reason_proto_rawDesc = "" +
 	"\x14REASON_AGENT_OFFLINE\x10x\x12\x1e\n" +
 	"\x1aREASON_CLUSTER_UNREACHABLE\x10y\x12\x19\n" +
 	"\x15REASON_AGENT_OUTDATED\x10z\x12\x1b\n" +
-	"\x17REASON_CLUSTER_UNLOCKED\x10{\x12\x19\n" +
+	"\x17REASON_CLUSTER_UNLOCKED\x10{\x12\"\n" +
+	"\x1dREASON_METRICS_NOT_CONFIGURED\x10\xfc\x01\x12\x1f\n" +
+	"\x1aREASON_METRICS_UNAVAILABLE\x10\xfd\x01\x12\x19\n" +
 	"\x14REASON_SHUTTING_DOWN\x10\x8c\x01\x12\"\n" +
 	"\x1dREASON_DEPENDENCY_UNAVAILABLE\x10\x8d\x01\x12\x19\n" +
 	"\x14REASON_UNIMPLEMENTED\x10\x8e\x01\x12\x1f\n" +

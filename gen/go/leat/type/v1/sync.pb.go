@@ -1222,7 +1222,11 @@ type AgentSettings struct {
 	// How many services are processed concurrently. Zero: the agent's own setting.
 	Workers int32 `protobuf:"varint,5,opt,name=workers,proto3" json:"workers,omitempty"`
 	// debug, info, warn or error. Empty: the agent's own setting.
-	LogLevel      string `protobuf:"bytes,6,opt,name=log_level,json=logLevel,proto3" json:"log_level,omitempty"`
+	LogLevel string `protobuf:"bytes,6,opt,name=log_level,json=logLevel,proto3" json:"log_level,omitempty"`
+	// The Prometheus that has the cluster's metrics, as namespace/service:port, or
+	// namespace/https:service:port for TLS, such as monitoring/prometheus:9090. The agent asks it what
+	// pods use (AgentService.QueryMetrics). Empty: none.
+	Metrics       string `protobuf:"bytes,7,opt,name=metrics,proto3" json:"metrics,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1295,6 +1299,13 @@ func (x *AgentSettings) GetWorkers() int32 {
 func (x *AgentSettings) GetLogLevel() string {
 	if x != nil {
 		return x.LogLevel
+	}
+	return ""
+}
+
+func (x *AgentSettings) GetMetrics() string {
+	if x != nil {
+		return x.Metrics
 	}
 	return ""
 }
@@ -1382,14 +1393,15 @@ const file_leat_type_v1_sync_proto_rawDesc = "" +
 	"\ahealthy\x18\x03 \x01(\tB\x04\xa8\x9f\x19\x01R\ahealthy\x12&\n" +
 	"\vprogressing\x18\x04 \x01(\tB\x04\xa8\x9f\x19\x01R\vprogressing\x12 \n" +
 	"\bdegraded\x18\x05 \x01(\tB\x04\xa8\x9f\x19\x01R\bdegraded\x12\x1e\n" +
-	"\amessage\x18\x06 \x01(\tB\x04\xa8\x9f\x19\x01R\amessage\"\x9e\x02\n" +
+	"\amessage\x18\x06 \x01(\tB\x04\xa8\x9f\x19\x01R\amessage\"\xb8\x02\n" +
 	"\rAgentSettings\x12;\n" +
 	"\fhealth_rules\x18\x01 \x03(\v2\x18.leat.type.v1.HealthRuleR\vhealthRules\x126\n" +
 	"\x17default_service_account\x18\x02 \x01(\tR\x15defaultServiceAccount\x12\x1b\n" +
 	"\tlock_down\x18\x03 \x01(\bR\blockDown\x12D\n" +
 	"\x10refresh_interval\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x0frefreshInterval\x12\x18\n" +
 	"\aworkers\x18\x05 \x01(\x05R\aworkers\x12\x1b\n" +
-	"\tlog_level\x18\x06 \x01(\tR\blogLevel*j\n" +
+	"\tlog_level\x18\x06 \x01(\tR\blogLevel\x12\x18\n" +
+	"\ametrics\x18\a \x01(\tR\ametrics*j\n" +
 	"\tDriftMode\x12\x1a\n" +
 	"\x16DRIFT_MODE_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12DRIFT_MODE_CORRECT\x10\x01\x12\x15\n" +
