@@ -91,6 +91,7 @@ var edges = []string{
 // domain itself.
 var speakers = []string{
 	"services/agent/internal/kube/watch",
+	"services/agent/internal/prometheus",
 	"services/distributor/internal/access/loginpages",
 	"services/distributor/internal/access/oidclogin",
 	"services/distributor/internal/access/tokenexchange",
