@@ -31,6 +31,7 @@ func capabilities(cfg Config) []string {
 		"health-rules",                   // judges objects by rules of people
 		"hooks",                          // runs hooks, and waves
 		"inventory",                      // answers AgentService.GetInventory
+		"metrics",                        // answers AgentService.QueryMetrics
 		"pause",                          // leaves a service alone
 		"plan-delta",                     // follows its plan by changes
 		"prune-confirmation",             // asks before it deletes much

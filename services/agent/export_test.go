@@ -3,9 +3,11 @@
 
 package agent
 
-// Succeed is succeed, ReplicaName is replicaName, and Capabilities is capabilities.
+// Succeed is succeed, ReplicaName is replicaName, Capabilities is capabilities, and NewMetrics is
+// newMetrics.
 var (
 	Succeed      = succeed
 	ReplicaName  = replicaName
 	Capabilities = capabilities
+	NewMetrics   = newMetrics
 )

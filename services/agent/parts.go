@@ -32,6 +32,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/api"
 	"github.com/leatdev/leat/services/agent/internal/control"
 	"github.com/leatdev/leat/services/agent/internal/kube"
+	"github.com/leatdev/leat/services/agent/internal/metrics"
 	"github.com/leatdev/leat/services/agent/internal/overview"
 	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/reception"
@@ -52,6 +53,7 @@ type parts struct {
 	summary   *overview.Summary // nil: the cluster view is off
 	workers   *renderworker.Pool
 	engine    *reconcile.Engine
+	metrics   *metrics.Source
 	uplink    *uplink.Uplink
 	reception *reception.Reception // nil: the agent dials the hub
 	identity  *control.Identity
@@ -90,6 +92,7 @@ func (p *parts) adopt(ctx context.Context, plan plan.Plan) {
 		p.telemetry.Logger().WarnContext(ctx, "ignoring unknown log level from hub", slog.Any("error", err))
 	}
 	p.describer.SetHubLock(plan.Settings.LockDown)
+	p.metrics.SetService(plan.Settings.Metrics)
 	p.engine.SetPlan(plan)
 }
 
@@ -263,9 +266,18 @@ func newUplink(p *parts, me *control.Identity, caPEM []byte) (*uplink.Uplink, er
 	if err != nil {
 		return nil, err
 	}
+	endpoint, err := p.cluster.Endpoint()
+	if err != nil {
+		return nil, err
+	}
+	services, err := serviceParams(p, endpoint.Roots)
+	if err != nil {
+		return nil, err
+	}
+	p.metrics = newMetrics(p.cfg, p.engine, services)
 	agents := http.NewServeMux()
-	agents.Handle(agentv1connect.NewAgentServiceHandler(api.New(p.engine, logger), server.Options()...))
-	handler, err := newHandler(p, api.Subjects(agents))
+	agents.Handle(agentv1connect.NewAgentServiceHandler(api.New(p.engine, p.metrics, logger), server.Options()...))
+	handler, err := newHandler(p, endpoint, services, api.Subjects(agents))
 	if err != nil {
 		return nil, err
 	}
@@ -276,18 +288,14 @@ func newUplink(p *parts, me *control.Identity, caPEM []byte) (*uplink.Uplink, er
 }
 
 // newHandler makes what answers people's requests.
-func newHandler(p *parts, agents http.Handler) (http.Handler, error) {
-	server, err := p.cluster.Endpoint()
-	if err != nil {
-		return nil, err
-	}
+func newHandler(p *parts, server kube.Endpoint, params uplink.ServiceParams, agents http.Handler) (http.Handler, error) {
 	upgrades, err := server.Authenticate(uplink.NewUpgrader(uplink.UpgraderParams{
 		Dial: server.Dial, TLS: server.TLS, Proxy: server.Proxy,
 	}))
 	if err != nil {
 		return nil, fmt.Errorf("authenticate upgrades: %w", err)
 	}
-	services, err := newServices(p, server.Roots)
+	services, err := uplink.NewServices(params)
 	if err != nil {
 		return nil, err
 	}

@@ -287,6 +287,16 @@ func testAgentService(t *testing.T, h *hub, via http.RoundTripper) {
 		}
 	}
 
+	for reason, question := range map[errorsv1.Reason]*agentv1.QueryMetricsRequest{
+		errorsv1.Reason_REASON_METRICS_NOT_CONFIGURED: {Service: "svc", Metric: agentv1.Metric_METRIC_CPU},
+		errorsv1.Reason_REASON_NOT_FOUND:              {Service: "nobody", Metric: agentv1.Metric_METRIC_CPU},
+		errorsv1.Reason_REASON_FIELD_INVALID:          {Service: "svc", Metric: 99},
+	} {
+		if _, err := client.QueryMetrics(ctx, question); rpcerr.ReasonOf(err) != reason {
+			t.Errorf("metrics of %v: got %v, want %v", question, err, reason)
+		}
+	}
+
 	events, err := client.WatchEvents(ctx, &agentv1.WatchEventsRequest{Service: "svc"})
 	if err != nil {
 		t.Fatal(err)

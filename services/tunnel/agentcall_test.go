@@ -60,6 +60,11 @@ func (a *talker) GetInventory(ctx context.Context, _ *agentv1.GetInventoryReques
 	return &agentv1.GetInventoryResponse{NextPageToken: "more"}, nil
 }
 
+func (a *talker) QueryMetrics(ctx context.Context, _ *agentv1.QueryMetricsRequest) (*agentv1.QueryMetricsResponse, error) {
+	a.note(ctx)
+	return &agentv1.QueryMetricsResponse{LeftOut: 1}, nil
+}
+
 func (a *talker) WatchEvents(
 	ctx context.Context, _ *agentv1.WatchEventsRequest, stream *connect.ServerStream[agentv1.WatchEventsResponse],
 ) error {
@@ -107,6 +112,7 @@ func calls(ctx context.Context, c agentv1connect.AgentServiceClient) map[string]
 	_, reconcile := c.Reconcile(ctx, &agentv1.ReconcileRequest{Service: "shop"})
 	_, diff := c.Diff(ctx, &agentv1.DiffRequest{Service: "shop"})
 	_, inventory := c.GetInventory(ctx, &agentv1.GetInventoryRequest{Service: "shop"})
+	_, figures := c.QueryMetrics(ctx, &agentv1.QueryMetricsRequest{Service: "shop", Metric: agentv1.Metric_METRIC_CPU})
 	events := func() error {
 		stream, err := c.WatchEvents(ctx, &agentv1.WatchEventsRequest{})
 		if err != nil {
@@ -118,7 +124,7 @@ func calls(ctx context.Context, c agentv1connect.AgentServiceClient) map[string]
 		}
 		return stream.Err()
 	}()
-	return map[string]error{"Reconcile": reconcile, "Diff": diff, "GetInventory": inventory, "WatchEvents": events}
+	return map[string]error{"Reconcile": reconcile, "Diff": diff, "GetInventory": inventory, "QueryMetrics": figures, "WatchEvents": events}
 }
 
 // TestWhoMayCallTheAgent makes every call as members of every role, and of none.
@@ -130,7 +136,7 @@ func TestWhoMayCallTheAgent(t *testing.T) {
 	} {
 		h.access.grant(user, "demo", groups...)
 	}
-	looking, acting := "GetInventory WatchEvents", "GetInventory WatchEvents Reconcile Diff"
+	looking, acting := "GetInventory QueryMetrics WatchEvents", "GetInventory QueryMetrics WatchEvents Reconcile Diff"
 	for user, may := range map[string]string{"admin": acting, "operator": acting, "viewer": looking, "other": "", "none": "", "stranger": ""} {
 		for name, err := range calls(t.Context(), h.agentOf(h.user(user), "demo")) {
 			switch allowed := strings.Contains(may, name); {
@@ -141,8 +147,8 @@ func TestWhoMayCallTheAgent(t *testing.T) {
 			}
 		}
 	}
-	if got := len(agent.headers); got != 2*4+2 {
-		t.Errorf("the agent got %d calls, want 10: what is refused does not reach it", got)
+	if got := len(agent.headers); got != 2*5+3 {
+		t.Errorf("the agent got %d calls, want 13: what is refused does not reach it", got)
 	}
 	for name, err := range calls(t.Context(), h.agentOf("garbage", "demo")) {
 		if rpcerr.ReasonOf(err).String() != "REASON_TOKEN_INVALID" || connect.CodeOf(err) != connect.CodeUnauthenticated {

@@ -23,8 +23,10 @@ import (
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/contract/reason"
+	"github.com/leatdev/leat/internal/kit/fielderr"
 	"github.com/leatdev/leat/internal/runtime/identity"
 	"github.com/leatdev/leat/internal/runtime/rpcerr"
+	"github.com/leatdev/leat/services/agent/internal/metrics"
 	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
 	"github.com/leatdev/leat/services/agent/internal/report"
@@ -48,17 +50,23 @@ type Engine interface {
 	Subscribe(service string) (<-chan report.Event, func())
 }
 
+// Metrics answers what the pods of a service used.
+type Metrics interface {
+	Query(ctx context.Context, request metrics.Request) (metrics.Answer, error)
+}
+
 // Server implements AgentService.
 type Server struct {
-	engine Engine
-	logger *slog.Logger
+	engine  Engine
+	metrics Metrics
+	logger  *slog.Logger
 }
 
 var _ agentv1connect.AgentServiceHandler = (*Server)(nil)
 
 // New returns the server.
-func New(engine Engine, logger *slog.Logger) *Server {
-	return &Server{engine: engine, logger: logger}
+func New(engine Engine, metrics Metrics, logger *slog.Logger) *Server {
+	return &Server{engine: engine, metrics: metrics, logger: logger}
 }
 
 // Reconcile implements AgentService.
@@ -123,6 +131,25 @@ func (s *Server) GetInventory(_ context.Context, request *agentv1.GetInventoryRe
 	return response, nil
 }
 
+// QueryMetrics implements AgentService.
+func (s *Server) QueryMetrics(ctx context.Context, request *agentv1.QueryMetricsRequest) (*agentv1.QueryMetricsResponse, error) {
+	if err := named(request.GetService()); err != nil {
+		return nil, err
+	}
+	question, err := questionOf(request)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := s.metrics.Query(ctx, question)
+	if field, ok := errors.AsType[*fielderr.Error](err); ok {
+		return nil, rpcerr.Field(field.Path, field.Message)
+	}
+	if err != nil {
+		return nil, fail(request.GetService(), err)
+	}
+	return answerMessage(request.GetMetric(), answer), nil
+}
+
 // WatchEvents implements AgentService. A slow reader's stream ends with an error about that.
 func (s *Server) WatchEvents(
 	ctx context.Context, request *agentv1.WatchEventsRequest, stream *connect.ServerStream[agentv1.WatchEventsResponse],
@@ -181,7 +208,7 @@ func fail(service string, err error) error {
 	switch problem.Reason {
 	case reason.Internal:
 		return err // the interceptor logs it and gives it an id
-	case reason.ClusterUnreachable, reason.BundleUnavailable, reason.DependencyUnavailable:
+	case reason.ClusterUnreachable, reason.BundleUnavailable, reason.DependencyUnavailable, reason.MetricsUnavailable:
 		return rpcerr.New(connect.CodeUnavailable, errorsv1.Reason(problem.Reason), problem.Message)
 	case reason.DeadlineExceeded:
 		return rpcerr.New(connect.CodeDeadlineExceeded, errorsv1.Reason(problem.Reason), problem.Message)

@@ -5,6 +5,7 @@ package uplink
 
 import (
 	"fmt"
+	"net/url"
 	"strconv"
 	"strings"
 
@@ -64,6 +65,9 @@ func (s Service) segment() string {
 
 // host returns the service's name in the cluster's DNS, with its port.
 func (s Service) host() string { return s.Name + "." + s.Namespace + ".svc:" + strconv.Itoa(s.Port) }
+
+// URL returns where the service is, without a path.
+func (s Service) URL() *url.URL { return &url.URL{Scheme: s.scheme(), Host: s.host()} }
 
 func (s Service) scheme() string {
 	if s.TLS {

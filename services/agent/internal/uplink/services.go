@@ -67,13 +67,8 @@ var _ http.Handler = (*Services)(nil)
 // NewServices returns the handler for paths below /services/. It fails if the meter rejects its
 // instruments.
 func NewServices(p ServiceParams) (*Services, error) {
-	if p.Dial == nil {
-		// A user who may change an allowed service in the cluster could make its name resolve to an
-		// address of the agent's own machine or link.
-		dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second, Control: dialguard.Guard{}.Control, Resolver: p.Resolver}
-		p.Dial = dialer.DialContext
-	}
-	config := &tls.Config{RootCAs: p.Roots, MinVersion: tls.VersionTLS12}
+	p.Dial = p.dialer()
+	config := p.tls()
 	carried := newLane(laneService, serviceTransport(p.Dial, config))
 	s := &Services{
 		allowed: map[Service]bool{}, buffers: &serve.CopyBuffers{}, stall: cmp.Or(p.StallTimeout, stallTimeout),
@@ -90,6 +85,26 @@ func NewServices(p ServiceParams) (*Services, error) {
 		return nil, fmt.Errorf("observe requests: %w", err)
 	}
 	return s, nil
+}
+
+// NewServiceTransport returns a transport for the agent's own requests to services of the cluster. It
+// connects as Services does, to any service.
+func NewServiceTransport(p ServiceParams) *http.Transport {
+	return serviceTransport(p.dialer(), p.tls())
+}
+
+// dialer returns what connects to services. A user who may change a service in the cluster could make
+// its name resolve to an address of the agent's own machine or link.
+func (p ServiceParams) dialer() func(context.Context, string, string) (net.Conn, error) {
+	if p.Dial != nil {
+		return p.Dial
+	}
+	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second, Control: dialguard.Guard{}.Control, Resolver: p.Resolver}
+	return dialer.DialContext
+}
+
+func (p ServiceParams) tls() *tls.Config {
+	return &tls.Config{RootCAs: p.Roots, MinVersion: tls.VersionTLS12}
 }
 
 // serviceTransport connects to services directly, regardless of the agent's proxy to the hub.
@@ -138,7 +153,7 @@ func (s *Services) proxy(service Service, rest string) *proxy {
 	return &proxy{
 		server: server{
 			name: "service " + service.String(),
-			base: &url.URL{Scheme: service.scheme(), Host: service.host()}, prefix: servicesPrefix + service.String(),
+			base: service.URL(), prefix: servicesPrefix + service.String(),
 			scrub: proxyheader.ScrubRequest, tidy: func(header http.Header) { tidyServiceAnswer(header, service, rest) },
 			buffers: s.buffers, logger: s.logger, errorLog: s.errorLog,
 		},

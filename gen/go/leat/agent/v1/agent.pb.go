@@ -17,6 +17,7 @@ import (
 	v11 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -89,6 +90,93 @@ func (x DiffAction) Number() protoreflect.EnumNumber {
 // Deprecated: Use DiffAction.Descriptor instead.
 func (DiffAction) EnumDescriptor() ([]byte, []int) {
 	return file_leat_agent_v1_agent_proto_rawDescGZIP(), []int{0}
+}
+
+// Metric is one of the questions that QueryMetrics answers. The figures of use come from the kubelet
+// (cAdvisor), those of requests, limits and restarts from kube-state-metrics, which a cluster may
+// lack: their series are missing then.
+type Metric int32
+
+const (
+	// Refused.
+	Metric_METRIC_UNSPECIFIED Metric = 0
+	// Processor time of each pod, in cores.
+	Metric_METRIC_CPU Metric = 1
+	// Cores that each pod requests.
+	Metric_METRIC_CPU_REQUEST Metric = 2
+	// Cores to which each pod is limited.
+	Metric_METRIC_CPU_LIMIT Metric = 3
+	// Share of time, from 0 to 1, in which each pod waited because of its limit of cores.
+	Metric_METRIC_CPU_THROTTLED Metric = 4
+	// Memory of each pod that cannot be taken back, in bytes: its working set.
+	Metric_METRIC_MEMORY Metric = 5
+	// Bytes that each pod requests.
+	Metric_METRIC_MEMORY_REQUEST Metric = 6
+	// Bytes to which each pod is limited.
+	Metric_METRIC_MEMORY_LIMIT Metric = 7
+	// Restarts of each container since it was made.
+	Metric_METRIC_RESTARTS Metric = 8
+	// Bytes that each pod receives in a second.
+	Metric_METRIC_NETWORK_RECEIVED Metric = 9
+	// Bytes that each pod sends in a second.
+	Metric_METRIC_NETWORK_SENT Metric = 10
+)
+
+// Enum value maps for Metric.
+var (
+	Metric_name = map[int32]string{
+		0:  "METRIC_UNSPECIFIED",
+		1:  "METRIC_CPU",
+		2:  "METRIC_CPU_REQUEST",
+		3:  "METRIC_CPU_LIMIT",
+		4:  "METRIC_CPU_THROTTLED",
+		5:  "METRIC_MEMORY",
+		6:  "METRIC_MEMORY_REQUEST",
+		7:  "METRIC_MEMORY_LIMIT",
+		8:  "METRIC_RESTARTS",
+		9:  "METRIC_NETWORK_RECEIVED",
+		10: "METRIC_NETWORK_SENT",
+	}
+	Metric_value = map[string]int32{
+		"METRIC_UNSPECIFIED":      0,
+		"METRIC_CPU":              1,
+		"METRIC_CPU_REQUEST":      2,
+		"METRIC_CPU_LIMIT":        3,
+		"METRIC_CPU_THROTTLED":    4,
+		"METRIC_MEMORY":           5,
+		"METRIC_MEMORY_REQUEST":   6,
+		"METRIC_MEMORY_LIMIT":     7,
+		"METRIC_RESTARTS":         8,
+		"METRIC_NETWORK_RECEIVED": 9,
+		"METRIC_NETWORK_SENT":     10,
+	}
+)
+
+func (x Metric) Enum() *Metric {
+	p := new(Metric)
+	*p = x
+	return p
+}
+
+func (x Metric) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Metric) Descriptor() protoreflect.EnumDescriptor {
+	return file_leat_agent_v1_agent_proto_enumTypes[1].Descriptor()
+}
+
+func (Metric) Type() protoreflect.EnumType {
+	return &file_leat_agent_v1_agent_proto_enumTypes[1]
+}
+
+func (x Metric) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Metric.Descriptor instead.
+func (Metric) EnumDescriptor() ([]byte, []int) {
+	return file_leat_agent_v1_agent_proto_rawDescGZIP(), []int{1}
 }
 
 // ReconcileRequest names the service.
@@ -461,6 +549,301 @@ func (x *GetInventoryResponse) GetNextPageToken() string {
 	return ""
 }
 
+// QueryMetricsRequest names the service and what to return.
+type QueryMetricsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The service's name. Required.
+	Service string `protobuf:"bytes,1,opt,name=service,proto3" json:"service,omitempty"`
+	// Which figures. Required.
+	Metric Metric `protobuf:"varint,2,opt,name=metric,proto3,enum=leat.agent.v1.Metric" json:"metric,omitempty"`
+	// Time of the first point, which is moved back to a multiple of the step. Unset: an hour before the
+	// end. At most 31 days before the end.
+	Start *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=start,proto3" json:"start,omitempty"`
+	// Time of the last point. Unset means now.
+	End *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=end,proto3" json:"end,omitempty"`
+	// Time between points. Unset: what makes 240 points, and at least 15 s. At least 1 s, and what
+	// makes at most 500 points.
+	Step          *durationpb.Duration `protobuf:"bytes,5,opt,name=step,proto3" json:"step,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QueryMetricsRequest) Reset() {
+	*x = QueryMetricsRequest{}
+	mi := &file_leat_agent_v1_agent_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QueryMetricsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QueryMetricsRequest) ProtoMessage() {}
+
+func (x *QueryMetricsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_agent_v1_agent_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QueryMetricsRequest.ProtoReflect.Descriptor instead.
+func (*QueryMetricsRequest) Descriptor() ([]byte, []int) {
+	return file_leat_agent_v1_agent_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *QueryMetricsRequest) GetService() string {
+	if x != nil {
+		return x.Service
+	}
+	return ""
+}
+
+func (x *QueryMetricsRequest) GetMetric() Metric {
+	if x != nil {
+		return x.Metric
+	}
+	return Metric_METRIC_UNSPECIFIED
+}
+
+func (x *QueryMetricsRequest) GetStart() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Start
+	}
+	return nil
+}
+
+func (x *QueryMetricsRequest) GetEnd() *timestamppb.Timestamp {
+	if x != nil {
+		return x.End
+	}
+	return nil
+}
+
+func (x *QueryMetricsRequest) GetStep() *durationpb.Duration {
+	if x != nil {
+		return x.Step
+	}
+	return nil
+}
+
+// QueryMetricsResponse has the figures.
+type QueryMetricsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// At most 50, those with the largest figures first. Empty if Prometheus has none.
+	Series []*MetricSeries `protobuf:"bytes,1,rep,name=series,proto3" json:"series,omitempty"`
+	// How many series more there are.
+	LeftOut int32 `protobuf:"varint,2,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
+	// Time between points.
+	Step *durationpb.Duration `protobuf:"bytes,3,opt,name=step,proto3" json:"step,omitempty"`
+	// The expression that the agent sent to Prometheus, for people. Empty if the service has no
+	// workloads.
+	Expression    string `protobuf:"bytes,4,opt,name=expression,proto3" json:"expression,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QueryMetricsResponse) Reset() {
+	*x = QueryMetricsResponse{}
+	mi := &file_leat_agent_v1_agent_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QueryMetricsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QueryMetricsResponse) ProtoMessage() {}
+
+func (x *QueryMetricsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_agent_v1_agent_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QueryMetricsResponse.ProtoReflect.Descriptor instead.
+func (*QueryMetricsResponse) Descriptor() ([]byte, []int) {
+	return file_leat_agent_v1_agent_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *QueryMetricsResponse) GetSeries() []*MetricSeries {
+	if x != nil {
+		return x.Series
+	}
+	return nil
+}
+
+func (x *QueryMetricsResponse) GetLeftOut() int32 {
+	if x != nil {
+		return x.LeftOut
+	}
+	return 0
+}
+
+func (x *QueryMetricsResponse) GetStep() *durationpb.Duration {
+	if x != nil {
+		return x.Step
+	}
+	return nil
+}
+
+func (x *QueryMetricsResponse) GetExpression() string {
+	if x != nil {
+		return x.Expression
+	}
+	return ""
+}
+
+// MetricSeries is one line.
+type MetricSeries struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The pod's namespace.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// The pod's name. It may no longer exist.
+	Pod string `protobuf:"bytes,2,opt,name=pod,proto3" json:"pod,omitempty"`
+	// The container's name. Empty: the sum over all containers of the pod.
+	Container string `protobuf:"bytes,3,opt,name=container,proto3" json:"container,omitempty"`
+	// By time. Times without a figure are missing.
+	Points []*MetricPoint `protobuf:"bytes,4,rep,name=points,proto3" json:"points,omitempty"`
+	// Which figures.
+	Metric        Metric `protobuf:"varint,5,opt,name=metric,proto3,enum=leat.agent.v1.Metric" json:"metric,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MetricSeries) Reset() {
+	*x = MetricSeries{}
+	mi := &file_leat_agent_v1_agent_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MetricSeries) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MetricSeries) ProtoMessage() {}
+
+func (x *MetricSeries) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_agent_v1_agent_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MetricSeries.ProtoReflect.Descriptor instead.
+func (*MetricSeries) Descriptor() ([]byte, []int) {
+	return file_leat_agent_v1_agent_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *MetricSeries) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *MetricSeries) GetPod() string {
+	if x != nil {
+		return x.Pod
+	}
+	return ""
+}
+
+func (x *MetricSeries) GetContainer() string {
+	if x != nil {
+		return x.Container
+	}
+	return ""
+}
+
+func (x *MetricSeries) GetPoints() []*MetricPoint {
+	if x != nil {
+		return x.Points
+	}
+	return nil
+}
+
+func (x *MetricSeries) GetMetric() Metric {
+	if x != nil {
+		return x.Metric
+	}
+	return Metric_METRIC_UNSPECIFIED
+}
+
+// MetricPoint is one figure.
+type MetricPoint struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// When.
+	Time *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=time,proto3" json:"time,omitempty"`
+	// The figure; finite.
+	Value         float64 `protobuf:"fixed64,2,opt,name=value,proto3" json:"value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MetricPoint) Reset() {
+	*x = MetricPoint{}
+	mi := &file_leat_agent_v1_agent_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MetricPoint) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MetricPoint) ProtoMessage() {}
+
+func (x *MetricPoint) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_agent_v1_agent_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MetricPoint.ProtoReflect.Descriptor instead.
+func (*MetricPoint) Descriptor() ([]byte, []int) {
+	return file_leat_agent_v1_agent_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *MetricPoint) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *MetricPoint) GetValue() float64 {
+	if x != nil {
+		return x.Value
+	}
+	return 0
+}
+
 // WatchEventsRequest opens the stream.
 type WatchEventsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -472,7 +855,7 @@ type WatchEventsRequest struct {
 
 func (x *WatchEventsRequest) Reset() {
 	*x = WatchEventsRequest{}
-	mi := &file_leat_agent_v1_agent_proto_msgTypes[7]
+	mi := &file_leat_agent_v1_agent_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -484,7 +867,7 @@ func (x *WatchEventsRequest) String() string {
 func (*WatchEventsRequest) ProtoMessage() {}
 
 func (x *WatchEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_agent_v1_agent_proto_msgTypes[7]
+	mi := &file_leat_agent_v1_agent_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -497,7 +880,7 @@ func (x *WatchEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEventsRequest.ProtoReflect.Descriptor instead.
 func (*WatchEventsRequest) Descriptor() ([]byte, []int) {
-	return file_leat_agent_v1_agent_proto_rawDescGZIP(), []int{7}
+	return file_leat_agent_v1_agent_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *WatchEventsRequest) GetService() string {
@@ -526,7 +909,7 @@ type WatchEventsResponse struct {
 
 func (x *WatchEventsResponse) Reset() {
 	*x = WatchEventsResponse{}
-	mi := &file_leat_agent_v1_agent_proto_msgTypes[8]
+	mi := &file_leat_agent_v1_agent_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -538,7 +921,7 @@ func (x *WatchEventsResponse) String() string {
 func (*WatchEventsResponse) ProtoMessage() {}
 
 func (x *WatchEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_agent_v1_agent_proto_msgTypes[8]
+	mi := &file_leat_agent_v1_agent_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -551,7 +934,7 @@ func (x *WatchEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEventsResponse.ProtoReflect.Descriptor instead.
 func (*WatchEventsResponse) Descriptor() ([]byte, []int) {
-	return file_leat_agent_v1_agent_proto_rawDescGZIP(), []int{8}
+	return file_leat_agent_v1_agent_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *WatchEventsResponse) GetTime() *timestamppb.Timestamp {
@@ -593,7 +976,7 @@ var File_leat_agent_v1_agent_proto protoreflect.FileDescriptor
 
 const file_leat_agent_v1_agent_proto_rawDesc = "" +
 	"\n" +
-	"\x19leat/agent/v1/agent.proto\x12\rleat.agent.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eleat/distributor/v1/plan.proto\x1a\x1cleat/options/v1/access.proto\x1a\x1bleat/type/v1/metadata.proto\x1a\x18leat/type/v1/state.proto\",\n" +
+	"\x19leat/agent/v1/agent.proto\x12\rleat.agent.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eleat/distributor/v1/plan.proto\x1a\x1cleat/options/v1/access.proto\x1a\x1bleat/type/v1/metadata.proto\x1a\x18leat/type/v1/state.proto\",\n" +
 	"\x10ReconcileRequest\x12\x18\n" +
 	"\aservice\x18\x01 \x01(\tR\aservice\"\x13\n" +
 	"\x11ReconcileResponse\"b\n" +
@@ -613,7 +996,29 @@ const file_leat_agent_v1_agent_proto_rawDesc = "" +
 	"\x04page\x18\x02 \x01(\v2\x12.leat.type.v1.PageR\x04page\"t\n" +
 	"\x14GetInventoryResponse\x124\n" +
 	"\aobjects\x18\x01 \x03(\v2\x1a.leat.type.v1.ObjectStatusR\aobjects\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\".\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xed\x01\n" +
+	"\x13QueryMetricsRequest\x12\x18\n" +
+	"\aservice\x18\x01 \x01(\tR\aservice\x12-\n" +
+	"\x06metric\x18\x02 \x01(\x0e2\x15.leat.agent.v1.MetricR\x06metric\x120\n" +
+	"\x05start\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05start\x12,\n" +
+	"\x03end\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x03end\x12-\n" +
+	"\x04step\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x04step\"\xb5\x01\n" +
+	"\x14QueryMetricsResponse\x123\n" +
+	"\x06series\x18\x01 \x03(\v2\x1b.leat.agent.v1.MetricSeriesR\x06series\x12\x19\n" +
+	"\bleft_out\x18\x02 \x01(\x05R\aleftOut\x12-\n" +
+	"\x04step\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x04step\x12\x1e\n" +
+	"\n" +
+	"expression\x18\x04 \x01(\tR\n" +
+	"expression\"\xbf\x01\n" +
+	"\fMetricSeries\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x10\n" +
+	"\x03pod\x18\x02 \x01(\tR\x03pod\x12\x1c\n" +
+	"\tcontainer\x18\x03 \x01(\tR\tcontainer\x122\n" +
+	"\x06points\x18\x04 \x03(\v2\x1a.leat.agent.v1.MetricPointR\x06points\x12-\n" +
+	"\x06metric\x18\x05 \x01(\x0e2\x15.leat.agent.v1.MetricR\x06metric\"S\n" +
+	"\vMetricPoint\x12.\n" +
+	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x01R\x05value\".\n" +
 	"\x12WatchEventsRequest\x12\x18\n" +
 	"\aservice\x18\x01 \x01(\tR\aservice\"\xdc\x01\n" +
 	"\x13WatchEventsResponse\x12.\n" +
@@ -628,7 +1033,21 @@ const file_leat_agent_v1_agent_proto_rawDesc = "" +
 	"\x12DIFF_ACTION_CREATE\x10\x01\x12\x16\n" +
 	"\x12DIFF_ACTION_UPDATE\x10\x02\x12\x16\n" +
 	"\x12DIFF_ACTION_DELETE\x10\x03\x12\x16\n" +
-	"\x12DIFF_ACTION_REFUSE\x10\x042\xda\x03\n" +
+	"\x12DIFF_ACTION_REFUSE\x10\x04*\x8a\x02\n" +
+	"\x06Metric\x12\x16\n" +
+	"\x12METRIC_UNSPECIFIED\x10\x00\x12\x0e\n" +
+	"\n" +
+	"METRIC_CPU\x10\x01\x12\x16\n" +
+	"\x12METRIC_CPU_REQUEST\x10\x02\x12\x14\n" +
+	"\x10METRIC_CPU_LIMIT\x10\x03\x12\x18\n" +
+	"\x14METRIC_CPU_THROTTLED\x10\x04\x12\x11\n" +
+	"\rMETRIC_MEMORY\x10\x05\x12\x19\n" +
+	"\x15METRIC_MEMORY_REQUEST\x10\x06\x12\x17\n" +
+	"\x13METRIC_MEMORY_LIMIT\x10\a\x12\x13\n" +
+	"\x0fMETRIC_RESTARTS\x10\b\x12\x1b\n" +
+	"\x17METRIC_NETWORK_RECEIVED\x10\t\x12\x17\n" +
+	"\x13METRIC_NETWORK_SENT\x10\n" +
+	"2\xda\x04\n" +
 	"\fAgentService\x12i\n" +
 	"\tReconcile\x12\x1f.leat.agent.v1.ReconcileRequest\x1a .leat.agent.v1.ReconcileResponse\"\x19\xa2\x9f\x19\x15\n" +
 	"\x01\x02\x12\x10\n" +
@@ -637,6 +1056,9 @@ const file_leat_agent_v1_agent_proto_rawDesc = "" +
 	"\x01\x02\x12\x14\n" +
 	"\x03get\x12\rservices/diff\x90\x02\x01\x12~\n" +
 	"\fGetInventory\x12\".leat.agent.v1.GetInventoryRequest\x1a#.leat.agent.v1.GetInventoryResponse\"%\xa2\x9f\x19\x1e\n" +
+	"\x01\x02\x12\x19\n" +
+	"\x03get\x12\x12services/inventory\x90\x02\x01\x12~\n" +
+	"\fQueryMetrics\x12\".leat.agent.v1.QueryMetricsRequest\x1a#.leat.agent.v1.QueryMetricsResponse\"%\xa2\x9f\x19\x1e\n" +
 	"\x01\x02\x12\x19\n" +
 	"\x03get\x12\x12services/inventory\x90\x02\x01\x12|\n" +
 	"\vWatchEvents\x12!.leat.agent.v1.WatchEventsRequest\x1a\".leat.agent.v1.WatchEventsResponse\"$\xa2\x9f\x19\x1d\n" +
@@ -657,51 +1079,68 @@ func file_leat_agent_v1_agent_proto_rawDescGZIP() []byte {
 	return file_leat_agent_v1_agent_proto_rawDescData
 }
 
-var file_leat_agent_v1_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_leat_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_leat_agent_v1_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_leat_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_leat_agent_v1_agent_proto_goTypes = []any{
 	(DiffAction)(0),               // 0: leat.agent.v1.DiffAction
-	(*ReconcileRequest)(nil),      // 1: leat.agent.v1.ReconcileRequest
-	(*ReconcileResponse)(nil),     // 2: leat.agent.v1.ReconcileResponse
-	(*DiffRequest)(nil),           // 3: leat.agent.v1.DiffRequest
-	(*DiffResponse)(nil),          // 4: leat.agent.v1.DiffResponse
-	(*ObjectDiff)(nil),            // 5: leat.agent.v1.ObjectDiff
-	(*GetInventoryRequest)(nil),   // 6: leat.agent.v1.GetInventoryRequest
-	(*GetInventoryResponse)(nil),  // 7: leat.agent.v1.GetInventoryResponse
-	(*WatchEventsRequest)(nil),    // 8: leat.agent.v1.WatchEventsRequest
-	(*WatchEventsResponse)(nil),   // 9: leat.agent.v1.WatchEventsResponse
-	(*v1.PlanBundle)(nil),         // 10: leat.distributor.v1.PlanBundle
-	(*v11.ObjectRef)(nil),         // 11: leat.type.v1.ObjectRef
-	(*v11.Problem)(nil),           // 12: leat.type.v1.Problem
-	(*v11.Page)(nil),              // 13: leat.type.v1.Page
-	(*v11.ObjectStatus)(nil),      // 14: leat.type.v1.ObjectStatus
-	(*timestamppb.Timestamp)(nil), // 15: google.protobuf.Timestamp
-	(v11.ServicePhase)(0),         // 16: leat.type.v1.ServicePhase
+	(Metric)(0),                   // 1: leat.agent.v1.Metric
+	(*ReconcileRequest)(nil),      // 2: leat.agent.v1.ReconcileRequest
+	(*ReconcileResponse)(nil),     // 3: leat.agent.v1.ReconcileResponse
+	(*DiffRequest)(nil),           // 4: leat.agent.v1.DiffRequest
+	(*DiffResponse)(nil),          // 5: leat.agent.v1.DiffResponse
+	(*ObjectDiff)(nil),            // 6: leat.agent.v1.ObjectDiff
+	(*GetInventoryRequest)(nil),   // 7: leat.agent.v1.GetInventoryRequest
+	(*GetInventoryResponse)(nil),  // 8: leat.agent.v1.GetInventoryResponse
+	(*QueryMetricsRequest)(nil),   // 9: leat.agent.v1.QueryMetricsRequest
+	(*QueryMetricsResponse)(nil),  // 10: leat.agent.v1.QueryMetricsResponse
+	(*MetricSeries)(nil),          // 11: leat.agent.v1.MetricSeries
+	(*MetricPoint)(nil),           // 12: leat.agent.v1.MetricPoint
+	(*WatchEventsRequest)(nil),    // 13: leat.agent.v1.WatchEventsRequest
+	(*WatchEventsResponse)(nil),   // 14: leat.agent.v1.WatchEventsResponse
+	(*v1.PlanBundle)(nil),         // 15: leat.distributor.v1.PlanBundle
+	(*v11.ObjectRef)(nil),         // 16: leat.type.v1.ObjectRef
+	(*v11.Problem)(nil),           // 17: leat.type.v1.Problem
+	(*v11.Page)(nil),              // 18: leat.type.v1.Page
+	(*v11.ObjectStatus)(nil),      // 19: leat.type.v1.ObjectStatus
+	(*timestamppb.Timestamp)(nil), // 20: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 21: google.protobuf.Duration
+	(v11.ServicePhase)(0),         // 22: leat.type.v1.ServicePhase
 }
 var file_leat_agent_v1_agent_proto_depIdxs = []int32{
-	10, // 0: leat.agent.v1.DiffRequest.bundles:type_name -> leat.distributor.v1.PlanBundle
-	5,  // 1: leat.agent.v1.DiffResponse.objects:type_name -> leat.agent.v1.ObjectDiff
-	11, // 2: leat.agent.v1.ObjectDiff.ref:type_name -> leat.type.v1.ObjectRef
+	15, // 0: leat.agent.v1.DiffRequest.bundles:type_name -> leat.distributor.v1.PlanBundle
+	6,  // 1: leat.agent.v1.DiffResponse.objects:type_name -> leat.agent.v1.ObjectDiff
+	16, // 2: leat.agent.v1.ObjectDiff.ref:type_name -> leat.type.v1.ObjectRef
 	0,  // 3: leat.agent.v1.ObjectDiff.action:type_name -> leat.agent.v1.DiffAction
-	12, // 4: leat.agent.v1.ObjectDiff.problem:type_name -> leat.type.v1.Problem
-	13, // 5: leat.agent.v1.GetInventoryRequest.page:type_name -> leat.type.v1.Page
-	14, // 6: leat.agent.v1.GetInventoryResponse.objects:type_name -> leat.type.v1.ObjectStatus
-	15, // 7: leat.agent.v1.WatchEventsResponse.time:type_name -> google.protobuf.Timestamp
-	16, // 8: leat.agent.v1.WatchEventsResponse.phase:type_name -> leat.type.v1.ServicePhase
-	11, // 9: leat.agent.v1.WatchEventsResponse.object:type_name -> leat.type.v1.ObjectRef
-	1,  // 10: leat.agent.v1.AgentService.Reconcile:input_type -> leat.agent.v1.ReconcileRequest
-	3,  // 11: leat.agent.v1.AgentService.Diff:input_type -> leat.agent.v1.DiffRequest
-	6,  // 12: leat.agent.v1.AgentService.GetInventory:input_type -> leat.agent.v1.GetInventoryRequest
-	8,  // 13: leat.agent.v1.AgentService.WatchEvents:input_type -> leat.agent.v1.WatchEventsRequest
-	2,  // 14: leat.agent.v1.AgentService.Reconcile:output_type -> leat.agent.v1.ReconcileResponse
-	4,  // 15: leat.agent.v1.AgentService.Diff:output_type -> leat.agent.v1.DiffResponse
-	7,  // 16: leat.agent.v1.AgentService.GetInventory:output_type -> leat.agent.v1.GetInventoryResponse
-	9,  // 17: leat.agent.v1.AgentService.WatchEvents:output_type -> leat.agent.v1.WatchEventsResponse
-	14, // [14:18] is the sub-list for method output_type
-	10, // [10:14] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	17, // 4: leat.agent.v1.ObjectDiff.problem:type_name -> leat.type.v1.Problem
+	18, // 5: leat.agent.v1.GetInventoryRequest.page:type_name -> leat.type.v1.Page
+	19, // 6: leat.agent.v1.GetInventoryResponse.objects:type_name -> leat.type.v1.ObjectStatus
+	1,  // 7: leat.agent.v1.QueryMetricsRequest.metric:type_name -> leat.agent.v1.Metric
+	20, // 8: leat.agent.v1.QueryMetricsRequest.start:type_name -> google.protobuf.Timestamp
+	20, // 9: leat.agent.v1.QueryMetricsRequest.end:type_name -> google.protobuf.Timestamp
+	21, // 10: leat.agent.v1.QueryMetricsRequest.step:type_name -> google.protobuf.Duration
+	11, // 11: leat.agent.v1.QueryMetricsResponse.series:type_name -> leat.agent.v1.MetricSeries
+	21, // 12: leat.agent.v1.QueryMetricsResponse.step:type_name -> google.protobuf.Duration
+	12, // 13: leat.agent.v1.MetricSeries.points:type_name -> leat.agent.v1.MetricPoint
+	1,  // 14: leat.agent.v1.MetricSeries.metric:type_name -> leat.agent.v1.Metric
+	20, // 15: leat.agent.v1.MetricPoint.time:type_name -> google.protobuf.Timestamp
+	20, // 16: leat.agent.v1.WatchEventsResponse.time:type_name -> google.protobuf.Timestamp
+	22, // 17: leat.agent.v1.WatchEventsResponse.phase:type_name -> leat.type.v1.ServicePhase
+	16, // 18: leat.agent.v1.WatchEventsResponse.object:type_name -> leat.type.v1.ObjectRef
+	2,  // 19: leat.agent.v1.AgentService.Reconcile:input_type -> leat.agent.v1.ReconcileRequest
+	4,  // 20: leat.agent.v1.AgentService.Diff:input_type -> leat.agent.v1.DiffRequest
+	7,  // 21: leat.agent.v1.AgentService.GetInventory:input_type -> leat.agent.v1.GetInventoryRequest
+	9,  // 22: leat.agent.v1.AgentService.QueryMetrics:input_type -> leat.agent.v1.QueryMetricsRequest
+	13, // 23: leat.agent.v1.AgentService.WatchEvents:input_type -> leat.agent.v1.WatchEventsRequest
+	3,  // 24: leat.agent.v1.AgentService.Reconcile:output_type -> leat.agent.v1.ReconcileResponse
+	5,  // 25: leat.agent.v1.AgentService.Diff:output_type -> leat.agent.v1.DiffResponse
+	8,  // 26: leat.agent.v1.AgentService.GetInventory:output_type -> leat.agent.v1.GetInventoryResponse
+	10, // 27: leat.agent.v1.AgentService.QueryMetrics:output_type -> leat.agent.v1.QueryMetricsResponse
+	14, // 28: leat.agent.v1.AgentService.WatchEvents:output_type -> leat.agent.v1.WatchEventsResponse
+	24, // [24:29] is the sub-list for method output_type
+	19, // [19:24] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_leat_agent_v1_agent_proto_init() }
@@ -714,8 +1153,8 @@ func file_leat_agent_v1_agent_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leat_agent_v1_agent_proto_rawDesc), len(file_leat_agent_v1_agent_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   9,
+			NumEnums:      2,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

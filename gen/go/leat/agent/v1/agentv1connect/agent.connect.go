@@ -44,6 +44,9 @@ const (
 	// AgentServiceGetInventoryProcedure is the fully-qualified name of the AgentService's GetInventory
 	// RPC.
 	AgentServiceGetInventoryProcedure = "/leat.agent.v1.AgentService/GetInventory"
+	// AgentServiceQueryMetricsProcedure is the fully-qualified name of the AgentService's QueryMetrics
+	// RPC.
+	AgentServiceQueryMetricsProcedure = "/leat.agent.v1.AgentService/QueryMetrics"
 	// AgentServiceWatchEventsProcedure is the fully-qualified name of the AgentService's WatchEvents
 	// RPC.
 	AgentServiceWatchEventsProcedure = "/leat.agent.v1.AgentService/WatchEvents"
@@ -57,6 +60,11 @@ type AgentServiceClient interface {
 	Diff(context.Context, *v1.DiffRequest) (*v1.DiffResponse, error)
 	// GetInventory lists the objects of a service with their health.
 	GetInventory(context.Context, *v1.GetInventoryRequest) (*v1.GetInventoryResponse, error)
+	// QueryMetrics returns what a service's pods used over time, from the cluster's Prometheus, which
+	// AgentSettings.metrics names. The agent writes the query: callers choose a metric, and no
+	// expression. FAILED_PRECONDITION with METRICS_NOT_CONFIGURED: there is no Prometheus.
+	// UNAVAILABLE with METRICS_UNAVAILABLE: it does not answer, or not well.
+	QueryMetrics(context.Context, *v1.QueryMetricsRequest) (*v1.QueryMetricsResponse, error)
 	// WatchEvents streams the agent's events.
 	WatchEvents(context.Context, *v1.WatchEventsRequest) (*connect.ServerStreamForClient[v1.WatchEventsResponse], error)
 }
@@ -92,6 +100,13 @@ func NewAgentServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
+		queryMetrics: connect.NewClient[v1.QueryMetricsRequest, v1.QueryMetricsResponse](
+			httpClient,
+			baseURL+AgentServiceQueryMetricsProcedure,
+			connect.WithSchema(agentServiceMethods.ByName("QueryMetrics")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 		watchEvents: connect.NewClient[v1.WatchEventsRequest, v1.WatchEventsResponse](
 			httpClient,
 			baseURL+AgentServiceWatchEventsProcedure,
@@ -107,6 +122,7 @@ type agentServiceClient struct {
 	reconcile    *connect.Client[v1.ReconcileRequest, v1.ReconcileResponse]
 	diff         *connect.Client[v1.DiffRequest, v1.DiffResponse]
 	getInventory *connect.Client[v1.GetInventoryRequest, v1.GetInventoryResponse]
+	queryMetrics *connect.Client[v1.QueryMetricsRequest, v1.QueryMetricsResponse]
 	watchEvents  *connect.Client[v1.WatchEventsRequest, v1.WatchEventsResponse]
 }
 
@@ -137,6 +153,15 @@ func (c *agentServiceClient) GetInventory(ctx context.Context, req *v1.GetInvent
 	return nil, err
 }
 
+// QueryMetrics calls leat.agent.v1.AgentService.QueryMetrics.
+func (c *agentServiceClient) QueryMetrics(ctx context.Context, req *v1.QueryMetricsRequest) (*v1.QueryMetricsResponse, error) {
+	response, err := c.queryMetrics.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // WatchEvents calls leat.agent.v1.AgentService.WatchEvents.
 func (c *agentServiceClient) WatchEvents(ctx context.Context, req *v1.WatchEventsRequest) (*connect.ServerStreamForClient[v1.WatchEventsResponse], error) {
 	return c.watchEvents.CallServerStream(ctx, connect.NewRequest(req))
@@ -150,6 +175,11 @@ type AgentServiceHandler interface {
 	Diff(context.Context, *v1.DiffRequest) (*v1.DiffResponse, error)
 	// GetInventory lists the objects of a service with their health.
 	GetInventory(context.Context, *v1.GetInventoryRequest) (*v1.GetInventoryResponse, error)
+	// QueryMetrics returns what a service's pods used over time, from the cluster's Prometheus, which
+	// AgentSettings.metrics names. The agent writes the query: callers choose a metric, and no
+	// expression. FAILED_PRECONDITION with METRICS_NOT_CONFIGURED: there is no Prometheus.
+	// UNAVAILABLE with METRICS_UNAVAILABLE: it does not answer, or not well.
+	QueryMetrics(context.Context, *v1.QueryMetricsRequest) (*v1.QueryMetricsResponse, error)
 	// WatchEvents streams the agent's events.
 	WatchEvents(context.Context, *v1.WatchEventsRequest, *connect.ServerStream[v1.WatchEventsResponse]) error
 }
@@ -181,6 +211,13 @@ func NewAgentServiceHandler(svc AgentServiceHandler, opts ...connect.HandlerOpti
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
+	agentServiceQueryMetricsHandler := connect.NewUnaryHandlerSimple(
+		AgentServiceQueryMetricsProcedure,
+		svc.QueryMetrics,
+		connect.WithSchema(agentServiceMethods.ByName("QueryMetrics")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
 	agentServiceWatchEventsHandler := connect.NewServerStreamHandlerSimple(
 		AgentServiceWatchEventsProcedure,
 		svc.WatchEvents,
@@ -196,6 +233,8 @@ func NewAgentServiceHandler(svc AgentServiceHandler, opts ...connect.HandlerOpti
 			agentServiceDiffHandler.ServeHTTP(w, r)
 		case AgentServiceGetInventoryProcedure:
 			agentServiceGetInventoryHandler.ServeHTTP(w, r)
+		case AgentServiceQueryMetricsProcedure:
+			agentServiceQueryMetricsHandler.ServeHTTP(w, r)
 		case AgentServiceWatchEventsProcedure:
 			agentServiceWatchEventsHandler.ServeHTTP(w, r)
 		default:
@@ -217,6 +256,10 @@ func (UnimplementedAgentServiceHandler) Diff(context.Context, *v1.DiffRequest) (
 
 func (UnimplementedAgentServiceHandler) GetInventory(context.Context, *v1.GetInventoryRequest) (*v1.GetInventoryResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.agent.v1.AgentService.GetInventory is not implemented"))
+}
+
+func (UnimplementedAgentServiceHandler) QueryMetrics(context.Context, *v1.QueryMetricsRequest) (*v1.QueryMetricsResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.agent.v1.AgentService.QueryMetrics is not implemented"))
 }
 
 func (UnimplementedAgentServiceHandler) WatchEvents(context.Context, *v1.WatchEventsRequest, *connect.ServerStream[v1.WatchEventsResponse]) error {

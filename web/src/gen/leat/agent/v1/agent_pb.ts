@@ -9,8 +9,8 @@
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
-import type { Timestamp } from "@bufbuild/protobuf/wkt";
-import { file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
+import type { Duration, Timestamp } from "@bufbuild/protobuf/wkt";
+import { file_google_protobuf_duration, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import type { PlanBundle } from "../../distributor/v1/plan_pb";
 import { file_leat_distributor_v1_plan } from "../../distributor/v1/plan_pb";
 import type { Page } from "../../type/v1/metadata_pb";
@@ -23,7 +23,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file leat/agent/v1/agent.proto.
  */
 export const file_leat_agent_v1_agent: GenFile = /*@__PURE__*/
-  fileDesc("ChlsZWF0L2FnZW50L3YxL2FnZW50LnByb3RvEg1sZWF0LmFnZW50LnYxIiMKEFJlY29uY2lsZVJlcXVlc3QSDwoHc2VydmljZRgBIAEoCSITChFSZWNvbmNpbGVSZXNwb25zZSJQCgtEaWZmUmVxdWVzdBIPCgdzZXJ2aWNlGAEgASgJEjAKB2J1bmRsZXMYAiADKAsyHy5sZWF0LmRpc3RyaWJ1dG9yLnYxLlBsYW5CdW5kbGUiOgoMRGlmZlJlc3BvbnNlEioKB29iamVjdHMYASADKAsyGS5sZWF0LmFnZW50LnYxLk9iamVjdERpZmYilgEKCk9iamVjdERpZmYSJAoDcmVmGAEgASgLMhcubGVhdC50eXBlLnYxLk9iamVjdFJlZhIpCgZhY3Rpb24YAiABKA4yGS5sZWF0LmFnZW50LnYxLkRpZmZBY3Rpb24SDwoHdW5pZmllZBgDIAEoCRImCgdwcm9ibGVtGAQgASgLMhUubGVhdC50eXBlLnYxLlByb2JsZW0iSAoTR2V0SW52ZW50b3J5UmVxdWVzdBIPCgdzZXJ2aWNlGAEgASgJEiAKBHBhZ2UYAiABKAsyEi5sZWF0LnR5cGUudjEuUGFnZSJcChRHZXRJbnZlbnRvcnlSZXNwb25zZRIrCgdvYmplY3RzGAEgAygLMhoubGVhdC50eXBlLnYxLk9iamVjdFN0YXR1cxIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiJQoSV2F0Y2hFdmVudHNSZXF1ZXN0Eg8KB3NlcnZpY2UYASABKAkitQEKE1dhdGNoRXZlbnRzUmVzcG9uc2USKAoEdGltZRgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDwoHc2VydmljZRgCIAEoCRIpCgVwaGFzZRgDIAEoDjIaLmxlYXQudHlwZS52MS5TZXJ2aWNlUGhhc2USJwoGb2JqZWN0GAQgASgLMhcubGVhdC50eXBlLnYxLk9iamVjdFJlZhIPCgdtZXNzYWdlGAUgASgJKokBCgpEaWZmQWN0aW9uEhsKF0RJRkZfQUNUSU9OX1VOU1BFQ0lGSUVEEAASFgoSRElGRl9BQ1RJT05fQ1JFQVRFEAESFgoSRElGRl9BQ1RJT05fVVBEQVRFEAISFgoSRElGRl9BQ1RJT05fREVMRVRFEAMSFgoSRElGRl9BQ1RJT05fUkVGVVNFEAQy3wIKDEFnZW50U2VydmljZRJOCglSZWNvbmNpbGUSHy5sZWF0LmFnZW50LnYxLlJlY29uY2lsZVJlcXVlc3QaIC5sZWF0LmFnZW50LnYxLlJlY29uY2lsZVJlc3BvbnNlEkQKBERpZmYSGi5sZWF0LmFnZW50LnYxLkRpZmZSZXF1ZXN0GhsubGVhdC5hZ2VudC52MS5EaWZmUmVzcG9uc2UiA5ACARJcCgxHZXRJbnZlbnRvcnkSIi5sZWF0LmFnZW50LnYxLkdldEludmVudG9yeVJlcXVlc3QaIy5sZWF0LmFnZW50LnYxLkdldEludmVudG9yeVJlc3BvbnNlIgOQAgESWwoLV2F0Y2hFdmVudHMSIS5sZWF0LmFnZW50LnYxLldhdGNoRXZlbnRzUmVxdWVzdBoiLmxlYXQuYWdlbnQudjEuV2F0Y2hFdmVudHNSZXNwb25zZSIDkAIBMAFiBnByb3RvMw", [file_google_protobuf_timestamp, file_leat_distributor_v1_plan, file_leat_type_v1_metadata, file_leat_type_v1_state]);
+  fileDesc("ChlsZWF0L2FnZW50L3YxL2FnZW50LnByb3RvEg1sZWF0LmFnZW50LnYxIiMKEFJlY29uY2lsZVJlcXVlc3QSDwoHc2VydmljZRgBIAEoCSITChFSZWNvbmNpbGVSZXNwb25zZSJQCgtEaWZmUmVxdWVzdBIPCgdzZXJ2aWNlGAEgASgJEjAKB2J1bmRsZXMYAiADKAsyHy5sZWF0LmRpc3RyaWJ1dG9yLnYxLlBsYW5CdW5kbGUiOgoMRGlmZlJlc3BvbnNlEioKB29iamVjdHMYASADKAsyGS5sZWF0LmFnZW50LnYxLk9iamVjdERpZmYilgEKCk9iamVjdERpZmYSJAoDcmVmGAEgASgLMhcubGVhdC50eXBlLnYxLk9iamVjdFJlZhIpCgZhY3Rpb24YAiABKA4yGS5sZWF0LmFnZW50LnYxLkRpZmZBY3Rpb24SDwoHdW5pZmllZBgDIAEoCRImCgdwcm9ibGVtGAQgASgLMhUubGVhdC50eXBlLnYxLlByb2JsZW0iSAoTR2V0SW52ZW50b3J5UmVxdWVzdBIPCgdzZXJ2aWNlGAEgASgJEiAKBHBhZ2UYAiABKAsyEi5sZWF0LnR5cGUudjEuUGFnZSJcChRHZXRJbnZlbnRvcnlSZXNwb25zZRIrCgdvYmplY3RzGAEgAygLMhoubGVhdC50eXBlLnYxLk9iamVjdFN0YXR1cxIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiygEKE1F1ZXJ5TWV0cmljc1JlcXVlc3QSDwoHc2VydmljZRgBIAEoCRIlCgZtZXRyaWMYAiABKA4yFS5sZWF0LmFnZW50LnYxLk1ldHJpYxIpCgVzdGFydBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASJwoDZW5kGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBInCgRzdGVwGAUgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uIpIBChRRdWVyeU1ldHJpY3NSZXNwb25zZRIrCgZzZXJpZXMYASADKAsyGy5sZWF0LmFnZW50LnYxLk1ldHJpY1NlcmllcxIQCghsZWZ0X291dBgCIAEoBRInCgRzdGVwGAMgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEhIKCmV4cHJlc3Npb24YBCABKAkilAEKDE1ldHJpY1NlcmllcxIRCgluYW1lc3BhY2UYASABKAkSCwoDcG9kGAIgASgJEhEKCWNvbnRhaW5lchgDIAEoCRIqCgZwb2ludHMYBCADKAsyGi5sZWF0LmFnZW50LnYxLk1ldHJpY1BvaW50EiUKBm1ldHJpYxgFIAEoDjIVLmxlYXQuYWdlbnQudjEuTWV0cmljIkYKC01ldHJpY1BvaW50EigKBHRpbWUYASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg0KBXZhbHVlGAIgASgBIiUKEldhdGNoRXZlbnRzUmVxdWVzdBIPCgdzZXJ2aWNlGAEgASgJIrUBChNXYXRjaEV2ZW50c1Jlc3BvbnNlEigKBHRpbWUYASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg8KB3NlcnZpY2UYAiABKAkSKQoFcGhhc2UYAyABKA4yGi5sZWF0LnR5cGUudjEuU2VydmljZVBoYXNlEicKBm9iamVjdBgEIAEoCzIXLmxlYXQudHlwZS52MS5PYmplY3RSZWYSDwoHbWVzc2FnZRgFIAEoCSqJAQoKRGlmZkFjdGlvbhIbChdESUZGX0FDVElPTl9VTlNQRUNJRklFRBAAEhYKEkRJRkZfQUNUSU9OX0NSRUFURRABEhYKEkRJRkZfQUNUSU9OX1VQREFURRACEhYKEkRJRkZfQUNUSU9OX0RFTEVURRADEhYKEkRJRkZfQUNUSU9OX1JFRlVTRRAEKooCCgZNZXRyaWMSFgoSTUVUUklDX1VOU1BFQ0lGSUVEEAASDgoKTUVUUklDX0NQVRABEhYKEk1FVFJJQ19DUFVfUkVRVUVTVBACEhQKEE1FVFJJQ19DUFVfTElNSVQQAxIYChRNRVRSSUNfQ1BVX1RIUk9UVExFRBAEEhEKDU1FVFJJQ19NRU1PUlkQBRIZChVNRVRSSUNfTUVNT1JZX1JFUVVFU1QQBhIXChNNRVRSSUNfTUVNT1JZX0xJTUlUEAcSEwoPTUVUUklDX1JFU1RBUlRTEAgSGwoXTUVUUklDX05FVFdPUktfUkVDRUlWRUQQCRIXChNNRVRSSUNfTkVUV09SS19TRU5UEAoyvQMKDEFnZW50U2VydmljZRJOCglSZWNvbmNpbGUSHy5sZWF0LmFnZW50LnYxLlJlY29uY2lsZVJlcXVlc3QaIC5sZWF0LmFnZW50LnYxLlJlY29uY2lsZVJlc3BvbnNlEkQKBERpZmYSGi5sZWF0LmFnZW50LnYxLkRpZmZSZXF1ZXN0GhsubGVhdC5hZ2VudC52MS5EaWZmUmVzcG9uc2UiA5ACARJcCgxHZXRJbnZlbnRvcnkSIi5sZWF0LmFnZW50LnYxLkdldEludmVudG9yeVJlcXVlc3QaIy5sZWF0LmFnZW50LnYxLkdldEludmVudG9yeVJlc3BvbnNlIgOQAgESXAoMUXVlcnlNZXRyaWNzEiIubGVhdC5hZ2VudC52MS5RdWVyeU1ldHJpY3NSZXF1ZXN0GiMubGVhdC5hZ2VudC52MS5RdWVyeU1ldHJpY3NSZXNwb25zZSIDkAIBElsKC1dhdGNoRXZlbnRzEiEubGVhdC5hZ2VudC52MS5XYXRjaEV2ZW50c1JlcXVlc3QaIi5sZWF0LmFnZW50LnYxLldhdGNoRXZlbnRzUmVzcG9uc2UiA5ACATABYgZwcm90bzM", [file_google_protobuf_duration, file_google_protobuf_timestamp, file_leat_distributor_v1_plan, file_leat_type_v1_metadata, file_leat_type_v1_state]);
 
 /**
  * ReconcileRequest names the service.
@@ -212,6 +212,177 @@ export const GetInventoryResponseSchema: GenMessage<GetInventoryResponse> = /*@_
   messageDesc(file_leat_agent_v1_agent, 6);
 
 /**
+ * QueryMetricsRequest names the service and what to return.
+ *
+ * @generated from message leat.agent.v1.QueryMetricsRequest
+ */
+export type QueryMetricsRequest = Message<"leat.agent.v1.QueryMetricsRequest"> & {
+  /**
+   * The service's name. Required.
+   *
+   * @generated from field: string service = 1;
+   */
+  service: string;
+
+  /**
+   * Which figures. Required.
+   *
+   * @generated from field: leat.agent.v1.Metric metric = 2;
+   */
+  metric: Metric;
+
+  /**
+   * Time of the first point, which is moved back to a multiple of the step. Unset: an hour before the
+   * end. At most 31 days before the end.
+   *
+   * @generated from field: google.protobuf.Timestamp start = 3;
+   */
+  start?: Timestamp | undefined;
+
+  /**
+   * Time of the last point. Unset means now.
+   *
+   * @generated from field: google.protobuf.Timestamp end = 4;
+   */
+  end?: Timestamp | undefined;
+
+  /**
+   * Time between points. Unset: what makes 240 points, and at least 15 s. At least 1 s, and what
+   * makes at most 500 points.
+   *
+   * @generated from field: google.protobuf.Duration step = 5;
+   */
+  step?: Duration | undefined;
+};
+
+/**
+ * Describes the message leat.agent.v1.QueryMetricsRequest.
+ * Use `create(QueryMetricsRequestSchema)` to create a new message.
+ */
+export const QueryMetricsRequestSchema: GenMessage<QueryMetricsRequest> = /*@__PURE__*/
+  messageDesc(file_leat_agent_v1_agent, 7);
+
+/**
+ * QueryMetricsResponse has the figures.
+ *
+ * @generated from message leat.agent.v1.QueryMetricsResponse
+ */
+export type QueryMetricsResponse = Message<"leat.agent.v1.QueryMetricsResponse"> & {
+  /**
+   * At most 50, those with the largest figures first. Empty if Prometheus has none.
+   *
+   * @generated from field: repeated leat.agent.v1.MetricSeries series = 1;
+   */
+  series: MetricSeries[];
+
+  /**
+   * How many series more there are.
+   *
+   * @generated from field: int32 left_out = 2;
+   */
+  leftOut: number;
+
+  /**
+   * Time between points.
+   *
+   * @generated from field: google.protobuf.Duration step = 3;
+   */
+  step?: Duration | undefined;
+
+  /**
+   * The expression that the agent sent to Prometheus, for people. Empty if the service has no
+   * workloads.
+   *
+   * @generated from field: string expression = 4;
+   */
+  expression: string;
+};
+
+/**
+ * Describes the message leat.agent.v1.QueryMetricsResponse.
+ * Use `create(QueryMetricsResponseSchema)` to create a new message.
+ */
+export const QueryMetricsResponseSchema: GenMessage<QueryMetricsResponse> = /*@__PURE__*/
+  messageDesc(file_leat_agent_v1_agent, 8);
+
+/**
+ * MetricSeries is one line.
+ *
+ * @generated from message leat.agent.v1.MetricSeries
+ */
+export type MetricSeries = Message<"leat.agent.v1.MetricSeries"> & {
+  /**
+   * The pod's namespace.
+   *
+   * @generated from field: string namespace = 1;
+   */
+  namespace: string;
+
+  /**
+   * The pod's name. It may no longer exist.
+   *
+   * @generated from field: string pod = 2;
+   */
+  pod: string;
+
+  /**
+   * The container's name. Empty: the sum over all containers of the pod.
+   *
+   * @generated from field: string container = 3;
+   */
+  container: string;
+
+  /**
+   * By time. Times without a figure are missing.
+   *
+   * @generated from field: repeated leat.agent.v1.MetricPoint points = 4;
+   */
+  points: MetricPoint[];
+
+  /**
+   * Which figures.
+   *
+   * @generated from field: leat.agent.v1.Metric metric = 5;
+   */
+  metric: Metric;
+};
+
+/**
+ * Describes the message leat.agent.v1.MetricSeries.
+ * Use `create(MetricSeriesSchema)` to create a new message.
+ */
+export const MetricSeriesSchema: GenMessage<MetricSeries> = /*@__PURE__*/
+  messageDesc(file_leat_agent_v1_agent, 9);
+
+/**
+ * MetricPoint is one figure.
+ *
+ * @generated from message leat.agent.v1.MetricPoint
+ */
+export type MetricPoint = Message<"leat.agent.v1.MetricPoint"> & {
+  /**
+   * When.
+   *
+   * @generated from field: google.protobuf.Timestamp time = 1;
+   */
+  time?: Timestamp | undefined;
+
+  /**
+   * The figure; finite.
+   *
+   * @generated from field: double value = 2;
+   */
+  value: number;
+};
+
+/**
+ * Describes the message leat.agent.v1.MetricPoint.
+ * Use `create(MetricPointSchema)` to create a new message.
+ */
+export const MetricPointSchema: GenMessage<MetricPoint> = /*@__PURE__*/
+  messageDesc(file_leat_agent_v1_agent, 10);
+
+/**
  * WatchEventsRequest opens the stream.
  *
  * @generated from message leat.agent.v1.WatchEventsRequest
@@ -230,7 +401,7 @@ export type WatchEventsRequest = Message<"leat.agent.v1.WatchEventsRequest"> & {
  * Use `create(WatchEventsRequestSchema)` to create a new message.
  */
 export const WatchEventsRequestSchema: GenMessage<WatchEventsRequest> = /*@__PURE__*/
-  messageDesc(file_leat_agent_v1_agent, 7);
+  messageDesc(file_leat_agent_v1_agent, 11);
 
 /**
  * WatchEventsResponse is one event.
@@ -279,7 +450,7 @@ export type WatchEventsResponse = Message<"leat.agent.v1.WatchEventsResponse"> &
  * Use `create(WatchEventsResponseSchema)` to create a new message.
  */
 export const WatchEventsResponseSchema: GenMessage<WatchEventsResponse> = /*@__PURE__*/
-  messageDesc(file_leat_agent_v1_agent, 8);
+  messageDesc(file_leat_agent_v1_agent, 12);
 
 /**
  * DiffAction is the expected effect on an object.
@@ -330,6 +501,98 @@ export const DiffActionSchema: GenEnum<DiffAction> = /*@__PURE__*/
   enumDesc(file_leat_agent_v1_agent, 0);
 
 /**
+ * Metric is one of the questions that QueryMetrics answers. The figures of use come from the kubelet
+ * (cAdvisor), those of requests, limits and restarts from kube-state-metrics, which a cluster may
+ * lack: their series are missing then.
+ *
+ * @generated from enum leat.agent.v1.Metric
+ */
+export enum Metric {
+  /**
+   * Refused.
+   *
+   * @generated from enum value: METRIC_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * Processor time of each pod, in cores.
+   *
+   * @generated from enum value: METRIC_CPU = 1;
+   */
+  CPU = 1,
+
+  /**
+   * Cores that each pod requests.
+   *
+   * @generated from enum value: METRIC_CPU_REQUEST = 2;
+   */
+  CPU_REQUEST = 2,
+
+  /**
+   * Cores to which each pod is limited.
+   *
+   * @generated from enum value: METRIC_CPU_LIMIT = 3;
+   */
+  CPU_LIMIT = 3,
+
+  /**
+   * Share of time, from 0 to 1, in which each pod waited because of its limit of cores.
+   *
+   * @generated from enum value: METRIC_CPU_THROTTLED = 4;
+   */
+  CPU_THROTTLED = 4,
+
+  /**
+   * Memory of each pod that cannot be taken back, in bytes: its working set.
+   *
+   * @generated from enum value: METRIC_MEMORY = 5;
+   */
+  MEMORY = 5,
+
+  /**
+   * Bytes that each pod requests.
+   *
+   * @generated from enum value: METRIC_MEMORY_REQUEST = 6;
+   */
+  MEMORY_REQUEST = 6,
+
+  /**
+   * Bytes to which each pod is limited.
+   *
+   * @generated from enum value: METRIC_MEMORY_LIMIT = 7;
+   */
+  MEMORY_LIMIT = 7,
+
+  /**
+   * Restarts of each container since it was made.
+   *
+   * @generated from enum value: METRIC_RESTARTS = 8;
+   */
+  RESTARTS = 8,
+
+  /**
+   * Bytes that each pod receives in a second.
+   *
+   * @generated from enum value: METRIC_NETWORK_RECEIVED = 9;
+   */
+  NETWORK_RECEIVED = 9,
+
+  /**
+   * Bytes that each pod sends in a second.
+   *
+   * @generated from enum value: METRIC_NETWORK_SENT = 10;
+   */
+  NETWORK_SENT = 10,
+}
+
+/**
+ * Describes the enum leat.agent.v1.Metric.
+ */
+export const MetricSchema: GenEnum<Metric> = /*@__PURE__*/
+  enumDesc(file_leat_agent_v1_agent, 1);
+
+/**
  * AgentService inspects one cluster's agent. The tunnel authenticates and authorises the caller.
  *
  * @generated from service leat.agent.v1.AgentService
@@ -364,6 +627,19 @@ export const AgentService: GenService<{
     methodKind: "unary";
     input: typeof GetInventoryRequestSchema;
     output: typeof GetInventoryResponseSchema;
+  },
+  /**
+   * QueryMetrics returns what a service's pods used over time, from the cluster's Prometheus, which
+   * AgentSettings.metrics names. The agent writes the query: callers choose a metric, and no
+   * expression. FAILED_PRECONDITION with METRICS_NOT_CONFIGURED: there is no Prometheus.
+   * UNAVAILABLE with METRICS_UNAVAILABLE: it does not answer, or not well.
+   *
+   * @generated from rpc leat.agent.v1.AgentService.QueryMetrics
+   */
+  queryMetrics: {
+    methodKind: "unary";
+    input: typeof QueryMetricsRequestSchema;
+    output: typeof QueryMetricsResponseSchema;
   },
   /**
    * WatchEvents streams the agent's events.
