@@ -79,6 +79,32 @@ func (agents) GetInventory(_ context.Context, r *agentv1.GetInventoryRequest) (*
 	}}}, nil
 }
 
+// QueryMetrics implements AgentService: two pods, of which the second is new, and none of other
+// services.
+func (agents) QueryMetrics(_ context.Context, r *agentv1.QueryMetricsRequest) (*agentv1.QueryMetricsResponse, error) {
+	if r.GetService() != "shop" {
+		return nil, rpcerr.New(connect.CodeFailedPrecondition, errorsv1.Reason_REASON_METRICS_NOT_CONFIGURED,
+			"the agent does not know the cluster's Prometheus; set spec.agent.metrics of the cluster")
+	}
+	unit := 0.001
+	if r.GetMetric() == agentv1.Metric_METRIC_MEMORY {
+		unit = 1 << 20
+	}
+	at := time.Date(2026, time.January, 31, 12, 0, 0, 0, time.UTC)
+	response := &agentv1.QueryMetricsResponse{LeftOut: 3}
+	for _, pod := range []string{"web-5-bbbbb", "web-5-ccccc"} {
+		series := &agentv1.MetricSeries{Namespace: "shop", Pod: pod, Metric: r.GetMetric()}
+		for i, value := range []float64{0, 16, 32, 64, 128} {
+			if pod == "web-5-ccccc" && i < 3 {
+				continue
+			}
+			series.Points = append(series.Points, &agentv1.MetricPoint{Time: timestamppb.New(at.Add(time.Duration(i) * time.Minute)), Value: value * unit})
+		}
+		response.Series = append(response.Series, series)
+	}
+	return response, nil
+}
+
 // WatchEvents implements AgentService: two events, and then the agent goes away.
 func (agents) WatchEvents(_ context.Context, r *agentv1.WatchEventsRequest, stream *connect.ServerStream[agentv1.WatchEventsResponse]) error {
 	at := timestamppb.New(time.Date(2026, time.January, 31, 12, 0, 0, 0, time.UTC))
