@@ -64,6 +64,7 @@ export interface ServiceSearch {
   container?: string;
   find?: string;
   regexp?: boolean;
+  /** Of the logs and of the charts: how many seconds back. */
   since?: number;
   previous?: boolean;
   /** Of the events: only warnings. */
@@ -97,7 +98,7 @@ export function serviceSearch(raw: Record<string, unknown>): ServiceSearch {
     ...(isLogs && container && nameForm.test(container) && { container }),
     ...(isLogs && find && { find }),
     ...(isLogs && raw.regexp === true && { regexp: true }),
-    ...(isLogs && Number.isInteger(since) && since > 0 && since <= 7 * 86400 && { since }),
+    ...((isLogs || tab === "metrics") && Number.isInteger(since) && since > 0 && since <= 7 * 86400 && { since }),
     ...(isLogs && raw.previous === true && { previous: true }),
     ...(tab === "events" && raw.warnings === true && { warnings: true }),
     ...(isDiff && object && { object }),
