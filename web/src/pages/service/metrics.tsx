@@ -8,9 +8,19 @@ import { useHub } from "../../hub/hub.ts";
 import { useLive } from "../../hub/live.ts";
 import { podMetrics } from "../../kube/metrics.ts";
 import { clusterRef, placeOf } from "../../kube/names.ts";
+import { Charts } from "./charts.tsx";
 
-/** PodMetrics is the CPU and memory of a service's pods. */
+/** PodMetrics is the CPU and memory of a service's pods: over time, and now. */
 export function PodMetrics({ name, service }: { name: string; service: Service }) {
+  return (
+    <div style={{ display: "grid", gap: "var(--space-5)", gridTemplateColumns: "minmax(0, 1fr)" }}>
+      <Charts name={name} service={service} />
+      <Now name={name} service={service} />
+    </div>
+  );
+}
+
+function Now({ name, service }: { name: string; service: Service }) {
   const hub = useHub();
   const place = placeOf(service);
   const live = useLive(`metrics ${name}`, () => podMetrics(hub, place), hub.surroundings, true);
