@@ -16,13 +16,6 @@ export function clusterPath(cluster: string, project: string): string {
   return slash < 0 ? pathOf(project, cluster) : pathOf(cluster.slice(0, slash), cluster.slice(slash + 1));
 }
 
-/** Returns a service's cluster as people name it: NAME, or PROJECT/NAME. */
-export function clusterRef({ metadata, spec }: Service): string {
-  const cluster = spec?.cluster ?? "";
-  const project = metadata?.project ?? "";
-  return cluster.includes("/") || project === "" || project === "default" ? cluster : `${project}/${cluster}`;
-}
-
 /** Place is where a service runs, as its cluster's agent names it. */
 export interface Place {
   cluster: string;

@@ -6,7 +6,7 @@ import { useState } from "react";
 import { CommitLink } from "../../fleet/commit.tsx";
 import { Card } from "../../fleet/page.tsx";
 import { ReachFailure, ReachNotice } from "../../fleet/reach.tsx";
-import { shellQuote, shortCommit } from "../../fleet/refs.ts";
+import { refIn, shellQuote, shortCommit } from "../../fleet/refs.ts";
 import { Table } from "../../fleet/table.tsx";
 import type { Service } from "../../gen/leat/fleet/v1/resources_pb";
 import { useHub } from "../../hub/hub.ts";
@@ -20,7 +20,7 @@ import {
   type Range,
   ranges,
 } from "../../kube/charts.ts";
-import { clusterRef, placeOf } from "../../kube/names.ts";
+import { placeOf } from "../../kube/names.ts";
 import { Age } from "../../parts/age.tsx";
 import { type Bound, Swatch, TimeChart, valueAt } from "../../parts/chart.tsx";
 import { Command } from "../../parts/command.tsx";
@@ -46,7 +46,7 @@ export function Charts({ name, service }: { name: string; service: Service }) {
     true,
   );
   const command = `leat metrics service/${shellQuote(name)} --since ${range / 3600}h`;
-  const cluster = clusterRef(service);
+  const cluster = refIn(service.metadata?.project ?? "", service.spec?.cluster ?? "");
   if (failure?.reason === notConfigured || failure?.reason === outdated) {
     const isOld = failure.reason === outdated;
     return (

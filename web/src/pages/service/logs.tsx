@@ -5,13 +5,13 @@ import { useNavigate, useSearch } from "@tanstack/react-router";
 import { type KeyboardEvent, type UIEvent, useEffect, useId, useMemo, useRef, useState } from "react";
 import { Card } from "../../fleet/page.tsx";
 import { ReachFailure, ReachNotice } from "../../fleet/reach.tsx";
-import { shellQuote } from "../../fleet/refs.ts";
+import { refIn, shellQuote } from "../../fleet/refs.ts";
 import { TerminalLink } from "../../fleet/terminal.tsx";
 import type { Service } from "../../gen/leat/fleet/v1/resources_pb";
 import { useHub } from "../../hub/hub.ts";
 import { useLive } from "../../hub/live.ts";
 import { type LogSource, logsSource, mostSources, type Logs as Read } from "../../kube/logs.ts";
-import { clusterRef, placeOf } from "../../kube/names.ts";
+import { placeOf } from "../../kube/names.ts";
 import type { Entry } from "../../kube/ring.ts";
 import { type Search, searchExpression, searchText } from "../../kube/search.ts";
 import { plainOf } from "../../parts/ansi.ts";
@@ -113,7 +113,7 @@ export function Logs({ name, service }: { name: string; service: Service }) {
         />
         {search.pod && (
           <TerminalLink
-            cluster={clusterRef(service)}
+            cluster={refIn(service.metadata?.project ?? "", service.spec?.cluster ?? "")}
             namespace={value?.sources.find(({ pod }) => pod === search.pod)?.namespace ?? place.namespace}
             pod={search.pod}
             container={search.container}

@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-import { shellQuote } from "../../fleet/refs.ts";
+import { refIn, shellQuote } from "../../fleet/refs.ts";
 import { Figures } from "../../fleet/usage.tsx";
 import type { Service } from "../../gen/leat/fleet/v1/resources_pb";
 import { useHub } from "../../hub/hub.ts";
 import { useLive } from "../../hub/live.ts";
 import { podMetrics } from "../../kube/metrics.ts";
-import { clusterRef, placeOf } from "../../kube/names.ts";
+import { placeOf } from "../../kube/names.ts";
 import { Charts } from "./charts.tsx";
 
 /** PodMetrics is the CPU and memory of a service's pods: over time, and now. */
@@ -27,7 +27,7 @@ function Now({ name, service }: { name: string; service: Service }) {
   return (
     <Figures
       noun="pod"
-      cluster={clusterRef(service)}
+      cluster={refIn(service.metadata?.project ?? "", service.spec?.cluster ?? "")}
       command={`kubectl top pods -n ${shellQuote(place.namespace)}`}
       live={live}
     />

@@ -6,7 +6,7 @@ import { createContext, lazy, Suspense, use, useCallback, useEffect, useMemo, us
 import { ObjectHealth } from "../../fleet/health.tsx";
 import { Card } from "../../fleet/page.tsx";
 import { ReachFailure, ReachNotice } from "../../fleet/reach.tsx";
-import { shellQuote } from "../../fleet/refs.ts";
+import { refIn, shellQuote } from "../../fleet/refs.ts";
 import { TerminalLink } from "../../fleet/terminal.tsx";
 import { Views } from "../../fleet/views.tsx";
 import type { Service } from "../../gen/leat/fleet/v1/resources_pb";
@@ -14,7 +14,7 @@ import { useHub } from "../../hub/hub.ts";
 import { useLive } from "../../hub/live.ts";
 import { agentEventSource } from "../../kube/activity.ts";
 import { inventorySource } from "../../kube/inventory.ts";
-import { clusterRef, type Place, placeOf } from "../../kube/names.ts";
+import { type Place, placeOf } from "../../kube/names.ts";
 import { familySource } from "../../kube/owned.ts";
 import { type Ref, workloadOf } from "../../kube/refs.ts";
 import { Age } from "../../parts/age.tsx";
@@ -83,7 +83,7 @@ export function Objects({ name, service }: { name: string; service: Service }) {
         </Empty>
       ) : (
         <Stale value={isOld}>
-          <Cluster value={clusterRef(service)}>
+          <Cluster value={refIn(service.metadata?.project ?? "", service.spec?.cluster ?? "")}>
             <Tree key={name} name={name} place={place} objects={value.objects} command={command} />
           </Cluster>
           {value.hasMore && (
