@@ -51,6 +51,14 @@ export interface Address {
   name: string;
 }
 
+/** Place is an object and the cluster that has it. */
+export interface Place {
+  /** The cluster, as people name it, and as the tunnel does. */
+  cluster: string;
+  path: string;
+  address: Address;
+}
+
 export const objectPath = ({ kind, namespace, name }: Address): string =>
   resourcePath(groupVersionOf(kind), namespace, kind.resource, name);
 

@@ -152,4 +152,53 @@ export const reach = {
     typeHelp: "Much goes with it, or the cluster is protected.",
     done: (name: string) => `${name} is being deleted.`,
   },
+
+  // A restart, a scale, an eviction.
+  operate: {
+    actions: "What you can do with it",
+    verbs: { restart: "Restart", scale: "Scale", evict: "Evict" },
+    titles: {
+      restart: (name: string) => `Restart ${name}?`,
+      scale: (name: string) => `Scale ${name}`,
+      evict: (name: string) => `Evict ${name}?`,
+    },
+    mayNot: (reason: string) => `You may not do this: ${reason}`,
+    mayNotHub: "your bindings do not allow it",
+    mayNotCluster: "the cluster's RBAC does not allow it",
+    reading: "The page reads what there is now.",
+    asking: "The cluster is asked whether it would do this.",
+    would: {
+      restart: "The cluster would restart it. Nothing has been restarted yet.",
+      scale: "The cluster would do this. Nothing has been changed yet.",
+      evict: "The cluster would evict it. Nothing has been evicted yet.",
+    },
+    pods: "How many pods",
+    podsNow: (n: string) => `Set to ${n} now.`,
+    podsWrong: "A whole number from 0 is needed.",
+    same: "It is set to this number already.",
+    toZero: "All of its pods go, so it does nothing until it is scaled up again.",
+    restartBody: "New pods replace its pods, as its update strategy says.",
+    recreate: "Its update strategy is Recreate: all of its pods end before new ones begin.",
+    onDelete: "Its update strategy is OnDelete: a pod is replaced only when somebody deletes it.",
+    paused: "It is paused, so a restart would begin only when it is resumed.",
+    evictBody: "The pod ends as its grace period says, unless a PodDisruptionBudget is against it.",
+    noOwner: "Nothing creates this pod again.",
+    autoscaled: (names: string) =>
+      `A HorizontalPodAutoscaler sets how many pods there are: ${names}. It changes the number again.`,
+    putBack: (service: string | undefined) =>
+      `${service === undefined ? "Leat" : `Leat's service ${service}`} sets this field, so Leat's agent puts it back. Change its source in Git.`,
+    setBy: (managers: string) => `Set before by ${managers}.`,
+    changedBy: (manager: string, value: string) =>
+      `${manager} has set it to ${value} while you looked. Nothing was changed; look again before you repeat it.`,
+    changedTo: (value: string) =>
+      `Somebody has set it to ${value} while you looked. Nothing was changed; look again before you repeat it.`,
+    nothing: "no value",
+    budget: (said: string) => `A PodDisruptionBudget does not allow the eviction now. ${said}`,
+    budgetAdvice: "It becomes possible when more pods of the budget are ready.",
+    done: {
+      restart: (name: string) => `${name} restarts.`,
+      scale: (name: string) => `${name} is scaled.`,
+      evict: (name: string) => `${name} is being evicted.`,
+    },
+  },
 };

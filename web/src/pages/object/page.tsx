@@ -4,6 +4,7 @@
 import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
 import { lazy, type ReactNode, Suspense, useEffect, useState } from "react";
 import { Crumbs } from "../../fleet/crumbs.tsx";
+import { kubectl } from "../../fleet/kubectl.ts";
 import { Card, Facts, Page } from "../../fleet/page.tsx";
 import { ReachFailure, ReachNotice } from "../../fleet/reach.tsx";
 import { Table } from "../../fleet/table.tsx";
@@ -21,6 +22,7 @@ import {
   leatServiceOf,
   loadObjectEvents,
   objectSource,
+  type Place,
 } from "../../kube/object.ts";
 import { type Ancestor, loadAncestors } from "../../kube/owners.ts";
 import { Age } from "../../parts/age.tsx";
@@ -35,7 +37,6 @@ import { useTitle } from "../../shell/shell.tsx";
 import { text } from "../../text/en.ts";
 import { reach } from "../../text/reach.ts";
 import styles from "./page.module.css";
-import { kubectl, type Place } from "./place.ts";
 import { Remove } from "./remove.tsx";
 import { useRefusal } from "./rights.ts";
 import { Values } from "./secret.tsx";

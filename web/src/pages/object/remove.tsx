@@ -3,11 +3,12 @@
 
 import { useEffect, useId, useState } from "react";
 import { ActionFailure, useAction } from "../../fleet/action.tsx";
+import { kubectl } from "../../fleet/kubectl.ts";
 import { hasProtection } from "../../fleet/protected.ts";
 import { type Failure, failureOf } from "../../hub/failure.ts";
 import { useHub } from "../../hub/hub.ts";
 import { deleteObject, type Propagation, propagations } from "../../kube/apply.ts";
-import { type KubeObject, leatServiceOf } from "../../kube/object.ts";
+import { type KubeObject, leatServiceOf, type Place } from "../../kube/object.ts";
 import { Button } from "../../parts/button.tsx";
 import { Command } from "../../parts/command.tsx";
 import { TextField } from "../../parts/field.tsx";
@@ -16,7 +17,6 @@ import { Notice } from "../../parts/states.tsx";
 import { text } from "../../text/en.ts";
 import { reach } from "../../text/reach.ts";
 import styles from "./page.module.css";
-import { kubectl, type Place } from "./place.ts";
 
 /** Kinds with which much goes: their names are typed. */
 const large = [

@@ -4,9 +4,9 @@
 import { useEffect, useState } from "react";
 import { useHub } from "../../hub/hub.ts";
 import { type Review, reviewAccess } from "../../kube/access.ts";
+import type { Place } from "../../kube/object.ts";
 import { text } from "../../text/en.ts";
 import { reach } from "../../text/reach.ts";
-import type { Place } from "./place.ts";
 
 /**
  * Returns why the cluster does not let the person use a verb on the object, or undefined if it does. Until it has said,

@@ -7,12 +7,12 @@ import { ReachNotice } from "../../fleet/reach.tsx";
 import { Table } from "../../fleet/table.tsx";
 import { type Failure, failureOf } from "../../hub/failure.ts";
 import { useHub } from "../../hub/hub.ts";
+import type { Place } from "../../kube/object.ts";
 import { type KubeObject, readSecret, secretKeys } from "../../kube/object.ts";
 import { Button } from "../../parts/button.tsx";
 import { LogLine } from "../../parts/line.tsx";
 import { reach } from "../../text/reach.ts";
 import styles from "./page.module.css";
-import type { Place } from "./place.ts";
 
 /** How long a value that was asked for is shown. */
 const longest = 60_000;
