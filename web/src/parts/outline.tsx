@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-import { type KeyboardEvent, type MouseEvent, useEffect } from "react";
+import { createContext, type KeyboardEvent, type MouseEvent, useEffect } from "react";
 import { classes } from "./classes.ts";
 import grid from "./grid.module.css";
 import { type Column, narrow, places, wide } from "./grid.tsx";
@@ -21,6 +21,9 @@ export interface Branch<Item> {
   /** undefined: nothing is below it. */
   isOpen?: boolean;
 }
+
+/** IsCurrent is whether a cell is in the row that is in the order of tabs. Only the controls of that row are, too. */
+export const IsCurrent = createContext(false);
 
 export interface OutlineProps<Item> {
   label: string;
@@ -73,8 +76,9 @@ export function Outline<Item>({ label, columns, branches, onFold, onOpen, start 
   };
 
   const click = (event: MouseEvent, branch: Branch<Item>) => {
-    // A link in the row leads by itself, and a selection of text is not a click.
-    if ((event.target as HTMLElement).closest("a, button") || getSelection()?.toString()) return;
+    // A link in the row leads by itself, a selection of text is not a click, and a dialog of the row is not in it.
+    const target = event.target as HTMLElement;
+    if (target.closest("a, button") || getSelection()?.toString() || !event.currentTarget.contains(target)) return;
     act(branch);
   };
 
@@ -152,7 +156,7 @@ export function Outline<Item>({ label, columns, branches, onFold, onOpen, start 
                           {branch.isOpen !== undefined && <Icon name="chevron" />}
                         </span>
                       )}
-                      {column.cell(branch.item)}
+                      <IsCurrent value={index === current}>{column.cell(branch.item)}</IsCurrent>
                     </div>
                   ))}
                 </div>

@@ -5,6 +5,7 @@ import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
 import { lazy, type ReactNode, Suspense, useEffect, useState } from "react";
 import { Crumbs } from "../../fleet/crumbs.tsx";
 import { kubectl } from "../../fleet/kubectl.ts";
+import { Operations } from "../../fleet/operate.tsx";
 import { Card, Facts, Page } from "../../fleet/page.tsx";
 import { ReachFailure, ReachNotice } from "../../fleet/reach.tsx";
 import { Table } from "../../fleet/table.tsx";
@@ -133,7 +134,9 @@ function Parts({ place, object, onChange }: { place: Place; object: KubeObject; 
   const { kind, namespace } = place.address;
   return (
     <>
-      <div className={styles.buttons}>
+      {/* biome-ignore lint/a11y/useSemanticElements: a fieldset cannot be a row that wraps */}
+      <div className={styles.buttons} role="group" aria-label={reach.operate.actions}>
+        <Operations place={place} onDone={onChange} />
         <Button refused={mayNotDelete} onClick={() => setRemoving(true)}>
           {reach.remove.button}
         </Button>
