@@ -22,6 +22,8 @@ export interface FakeKind {
   isNamespaced?: boolean;
   verbs?: string[];
   shortNames?: string[];
+  /** Beside its status. */
+  subresources?: string[];
   /** The columns beside the name and the age, and the cells of an object. */
   columns?: { name: string; type?: string; priority?: number }[];
   cells?: (object: FakeObject) => unknown[];
@@ -75,6 +77,7 @@ export const kinds: FakeKind[] = [
     resource: "deployments",
     kind: "Deployment",
     shortNames: ["deploy"],
+    subresources: ["scale"],
     columns: [{ name: "Ready" }, { name: "Selector", priority: 1 }],
     cells: () => ["2/2", "app=cart"],
   },
@@ -298,7 +301,12 @@ function resources({ kinds }: FakeReach, group: string, version: string): Respon
           verbs: each.verbs ?? everything,
           shortNames: each.shortNames,
         },
-        { name: `${each.resource}/status`, kind: each.kind, namespaced: true, verbs: ["get", "patch"] },
+        ...["status", ...(each.subresources ?? [])].map((name) => ({
+          name: `${each.resource}/${name}`,
+          kind: each.kind,
+          namespaced: true,
+          verbs: ["get", "patch"],
+        })),
       ]),
   });
 }

@@ -4,6 +4,7 @@
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { createContext, lazy, Suspense, use, useCallback, useEffect, useMemo, useState } from "react";
 import { ObjectHealth } from "../../fleet/health.tsx";
+import { Operations } from "../../fleet/operate.tsx";
 import { Card } from "../../fleet/page.tsx";
 import { ReachFailure, ReachNotice } from "../../fleet/reach.tsx";
 import { refIn, shellQuote } from "../../fleet/refs.ts";
@@ -14,13 +15,13 @@ import { useHub } from "../../hub/hub.ts";
 import { useLive } from "../../hub/live.ts";
 import { agentEventSource } from "../../kube/activity.ts";
 import { inventorySource } from "../../kube/inventory.ts";
-import { type Place, placeOf } from "../../kube/names.ts";
+import { clusterPath, type Place, placeOf } from "../../kube/names.ts";
 import { familySource } from "../../kube/owned.ts";
 import { type Ref, workloadOf } from "../../kube/refs.ts";
 import { Age } from "../../parts/age.tsx";
 import { Command } from "../../parts/command.tsx";
 import type { Column } from "../../parts/grid.tsx";
-import { type Branch, Outline } from "../../parts/outline.tsx";
+import { type Branch, IsCurrent, Outline } from "../../parts/outline.tsx";
 import { Stale } from "../../parts/phase.tsx";
 import { Empty, Notice, Skeleton } from "../../parts/states.tsx";
 import { act } from "../../text/act.ts";
@@ -248,17 +249,42 @@ function Name({ node }: { node: Node }) {
   );
 }
 
+const pods = { groupVersion: "v1", resource: "pods" };
+
+/** RowOperations are what can be done with the workload or the pod of a row. */
+function RowOperations({ subject }: { subject: Ref }) {
+  const cluster = use(Cluster);
+  const kind = subject.group === "" && subject.kind === "Pod" ? pods : workloadOf(subject);
+  if (!kind) return null;
+  const [version = "", group = ""] = kind.groupVersion.split("/").reverse();
+  const { resource } = kind;
+  const { namespace, name } = subject;
+  const place = {
+    cluster,
+    path: clusterPath(cluster, ""),
+    address: { kind: { group, version, resource }, namespace, name },
+  };
+  return <Operations place={place} scales={scaled.includes(resource)} isQuiet />;
+}
+
+/** The workloads of Kubernetes itself that have a scale. */
+const scaled = ["deployments", "statefulsets", "replicasets"];
+
 function Details({ node }: { node: Node }) {
+  const isCurrent = use(IsCurrent);
+  const cluster = use(Cluster);
   if (node.is === "note") return node.failure ? <span title={node.failure.message}>{node.failure.message}</span> : null;
   if (node.is === "group") {
     return node.counts.map(({ health, count }) => understand.tree.countOf(count, text.health[health] ?? "")).join(", ");
   }
   if (node.is === "object") {
-    if (node.reason === "" && node.message === "") return null;
     return (
-      <span title={node.message.slice(0, 2000)}>
-        {node.reason !== "" && <code>{node.reason}</code>} {node.message.slice(0, 500)}
-      </span>
+      <>
+        <RowOperations subject={node.ref} />
+        <span title={node.message.slice(0, 2000)}>
+          {node.reason !== "" && <code>{node.reason}</code>} {node.message.slice(0, 500)}
+        </span>
+      </>
     );
   }
   const { ready, restarts, node: host, kind } = node.owned;
@@ -271,11 +297,12 @@ function Details({ node }: { node: Node }) {
     <>
       {kind === "Pod" && (
         <>
-          <Link from="/services/$" to="." search={{ tab: "logs", pod: node.owned.name }} tabIndex={-1}>
+          <Link from="/services/$" to="." search={{ tab: "logs", pod: node.owned.name }} tabIndex={isCurrent ? 0 : -1}>
             {understand.logs.tab}
           </Link>
           {" · "}
-          <TerminalLink cluster={use(Cluster)} namespace={node.owned.namespace} pod={node.owned.name} isQuiet />
+          <TerminalLink cluster={cluster} namespace={node.owned.namespace} pod={node.owned.name} isQuiet />
+          <RowOperations subject={node.owned} />
         </>
       )}
       <span>{parts.filter(Boolean).join(" · ")}</span>
