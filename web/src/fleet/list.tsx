@@ -20,6 +20,7 @@ import { Empty, ErrorState, Notice, Skeleton } from "../parts/states.tsx";
 import { say } from "../parts/status.tsx";
 import type { ListSearch } from "../shell/router.tsx";
 import { text } from "../text/en.ts";
+import { lists } from "../text/lists.ts";
 import styles from "./list.module.css";
 import { shellQuote } from "./refs.ts";
 import { allOf, isSelected, noSelection, type Selection, sizeOf, withRows } from "./selection.ts";
@@ -137,7 +138,7 @@ export function FleetList(props: FleetListProps) {
             }}
           />
           <Button kind="quiet" icon="info" iconOnly onClick={() => setHelpOpen(true)}>
-            {text.filterHelp}
+            {lists.filterHelp}
           </Button>
         </div>
         {/* biome-ignore lint/a11y/useSemanticElements: a fieldset cannot be a row that wraps */}
@@ -253,7 +254,7 @@ function useSelection(key: string, window: Window | undefined, isOffered: boolea
       const offset = window?.offset ?? 0;
       const range = window?.rows.slice(Math.max(0, first - offset), last - offset + 1) ?? [];
       const isWhole = isRange && range.length === last - first + 1 && range.length <= mostRange;
-      if (isRange && !isWhole) say(text.rangeTooLong);
+      if (isRange && !isWhole) say(lists.rangeTooLong);
       else select(withRows(selection, isWhole ? range : [row], isOn), index);
     },
   };
@@ -290,9 +291,9 @@ function withoutPhase({ phase: _, ...rest }: ListSearch): ListSearch {
 function FilterHelp({ isOpen, onClose }: { isOpen: boolean; onClose: () => void }) {
   const id = useId();
   return (
-    <Dialog title={text.filterHelp} isOpen={isOpen} onClose={onClose}>
+    <Dialog title={lists.filterHelp} isOpen={isOpen} onClose={onClose}>
       <dl className={styles.help} id={id}>
-        {text.filterHelpRows.map(([term, meaning]) => (
+        {lists.filterHelpRows.map(([term, meaning]) => (
           <div key={term}>
             <dt>
               <code>{term}</code>

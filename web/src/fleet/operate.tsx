@@ -7,8 +7,8 @@ import { whyNot } from "../kube/may.ts";
 import type { Place } from "../kube/object.ts";
 import { canEvict, canRestart, hasScale, needsOf, type Operation } from "../kube/operate.ts";
 import { Button } from "../parts/button.tsx";
+import { IsCurrent } from "../parts/current.ts";
 import { orGone } from "../parts/gone.ts";
-import { IsCurrent } from "../parts/outline.tsx";
 import { reach } from "../text/reach.ts";
 import styles from "./operate.module.css";
 

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-import { createContext, type KeyboardEvent, type MouseEvent, useEffect } from "react";
+import { type KeyboardEvent, type MouseEvent, useEffect } from "react";
 import { classes } from "./classes.ts";
+import { IsCurrent } from "./current.ts";
 import grid from "./grid.module.css";
 import { type Column, narrow, places, wide } from "./grid.tsx";
 import { Icon } from "./icon.tsx";
@@ -21,9 +22,6 @@ export interface Branch<Item> {
   /** undefined: nothing is below it. */
   isOpen?: boolean;
 }
-
-/** IsCurrent is whether a cell is in the row that is in the order of tabs. Only the controls of that row are, too. */
-export const IsCurrent = createContext(false);
 
 export interface OutlineProps<Item> {
   label: string;

@@ -253,19 +253,9 @@ export const text = {
 
   // Lists.
   filterLabel: (kind: string) => `Filter ${(kinds[kind] ?? ["", kind])[1]}`,
-  filterHelp: "How filters work",
-  filterHelpRows: [
-    ["text", "the name, project, cluster, namespace, repository, URL or message contains it"],
-    ["name=web*", "a field has the value; * is any text, ? any character; a comma separates values"],
-    ["cluster.label.region!=eu", "no value is equal"],
-    ["message~quota", "a value contains the text"],
-    ["since>2h", "it is so for longer, or by < for less"],
-    ["drifted=true", "also synced, paused and pinned"],
-  ] as [string, string][],
   all: "All",
   select: (ref: string) => `Select ${ref}`,
   selectAll: (n: number) => `Select all ${number(n)} that match`,
-  rangeTooLong: "The range is longer than what is loaded. Select all that match, or narrow the filter.",
   shownCount: (n: number, kind: string) => {
     const [one, many] = kinds[kind] ?? [kind, kind];
     return count(n, one, many);

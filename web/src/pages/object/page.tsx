@@ -5,7 +5,6 @@ import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
 import { lazy, type ReactNode, Suspense, useEffect, useState } from "react";
 import { Crumbs } from "../../fleet/crumbs.tsx";
 import { kubectl } from "../../fleet/kubectl.ts";
-import { Operations } from "../../fleet/operate.tsx";
 import { Card, Facts, Page } from "../../fleet/page.tsx";
 import { ReachFailure, ReachNotice } from "../../fleet/reach.tsx";
 import { Table } from "../../fleet/table.tsx";
@@ -42,6 +41,9 @@ import { Remove } from "./remove.tsx";
 import { useRefusal } from "./rights.ts";
 import { Values } from "./secret.tsx";
 
+const Operations = lazy(() =>
+  orGone(import("../../fleet/operate.tsx")).then((module) => ({ default: module.Operations })),
+);
 const Yaml = lazy(() => orGone(import("./yaml.tsx")).then((module) => ({ default: module.Yaml })));
 
 const route = getRouteApi("/clusters/$cluster/resources/$group/$version/$plural/$namespace/$object");
@@ -136,7 +138,9 @@ function Parts({ place, object, onChange }: { place: Place; object: KubeObject; 
     <>
       {/* biome-ignore lint/a11y/useSemanticElements: a fieldset cannot be a row that wraps */}
       <div className={styles.buttons} role="group" aria-label={reach.operate.actions}>
-        <Operations place={place} onDone={onChange} />
+        <Suspense>
+          <Operations place={place} onDone={onChange} />
+        </Suspense>
         <Button refused={mayNotDelete} onClick={() => setRemoving(true)}>
           {reach.remove.button}
         </Button>
