@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import type { Clusters } from "../hub/hub.ts";
-import { readJson } from "./api.ts";
+import { hasCode, readJson } from "./api.ts";
 import { apiPath } from "./path.ts";
 
 // Which kinds a cluster has. An API server since 1.26 says that in two answers; an older one is asked for each group.
@@ -178,3 +178,50 @@ export async function loadDiscovery(clusters: Clusters, cluster: string, signal:
   );
   return { kinds: sorted, missing: missing.filter((group) => groupForm.test(group)) };
 }
+
+const mostVersions = 4;
+
+/**
+ * Returns one kind of a cluster by its resource, or undefined if the cluster has none. It asks for the group alone, so
+ * that many clusters can be asked.
+ */
+export async function findKind(
+  clusters: Clusters,
+  cluster: string,
+  { group, resource }: Pick<Kind, "group" | "resource">,
+  signal: AbortSignal,
+): Promise<Kind | undefined> {
+  const read = <T extends object>(path: string): Promise<Partial<T>> =>
+    readJson<Partial<T>>(clusters, cluster, path, signal).catch((thrown) => {
+      if (hasCode(thrown, 404)) return {};
+      throw thrown;
+    });
+  let versions: unknown[] = ["v1"];
+  if (group !== "") {
+    const { preferredVersion, groupVersions = [] } = groupOf(
+      await read<RawGroup>(`/apis/${encodeURIComponent(group)}`),
+    );
+    versions = [...new Set([preferredVersion, ...groupVersions])];
+  }
+  for (const groupVersion of versions.slice(0, mostVersions)) {
+    if (typeof groupVersion !== "string") continue;
+    const kinds = new Kinds();
+    kinds.addOlder(group, groupVersion.split("/").at(-1) ?? "", await read<RawDiscovery>(apiPath(groupVersion)));
+    const found = kinds.found.get(resourceOf({ group, resource }));
+    if (found) return found;
+  }
+  return undefined;
+}
+
+/** RawGroup is an APIGroup. */
+interface RawGroup {
+  preferredVersion?: { groupVersion?: string };
+  versions?: unknown[];
+}
+
+const groupOf = ({ preferredVersion, versions }: RawGroup) => ({
+  preferredVersion: preferredVersion?.groupVersion,
+  groupVersions: (Array.isArray(versions) ? versions : []).map(
+    (each) => (each as { groupVersion?: unknown } | undefined)?.groupVersion,
+  ),
+});

@@ -105,10 +105,13 @@ class Window {
   /** From where a watch continues. */
   version = "";
 
-  constructor(readonly restarts: number) {}
+  constructor(
+    readonly restarts: number,
+    private readonly most = { entries: mostEntries, text: mostText },
+  ) {}
 
   get isFull(): boolean {
-    return this.#rows.size >= mostEntries || this.#text >= mostText;
+    return this.#rows.size >= this.most.entries || this.#text >= this.most.text;
   }
 
   #entryOf({ cells = [], object = {} }: NonNullable<RawTable["rows"]>[number]): Entry {
@@ -226,6 +229,23 @@ function eventOf(line: Line): { type?: string; object?: RawTable } {
 interface Watch {
   lines: AsyncGenerator<Line[]>;
   end: () => void;
+}
+
+const mostFirstText = 1_000_000;
+
+/** Returns the first objects of a kind, in one answer, and how many there are beyond them. It follows nothing. */
+export async function readFirst(
+  { clusters }: Pick<Hub, "clusters">,
+  cluster: string,
+  kind: Kind,
+  { namespace, labels, fields }: Selection,
+  signal: AbortSignal,
+): Promise<Listing> {
+  const window = new Window(0, { entries: chunk, text: mostFirstText });
+  const path = resourcePath(groupVersionOf(kind), kind.isNamespaced ? namespace : "", kind.resource);
+  const options = query({ labelSelector: labels || undefined, fieldSelector: fields || undefined, limit: chunk });
+  window.add(await readJson<RawTable>(clusters, cluster, path + options, signal, asTable));
+  return { ...window.listing(), isReading: false };
 }
 
 /** Returns the source of the objects of a kind. It holds one stream while it is watched, and none for what has no watch. */

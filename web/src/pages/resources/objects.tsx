@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
+import { getRouteApi, useNavigate } from "@tanstack/react-router";
 import { useCallback, useMemo } from "react";
+import { addressOf, comparison, entryColumns } from "../../fleet/entries.tsx";
 import { type Field, SearchForm } from "../../fleet/form.tsx";
 import { ReachFailure, ReachNotice } from "../../fleet/reach.tsx";
 import { shellQuote } from "../../fleet/refs.ts";
@@ -10,14 +11,13 @@ import { useHub } from "../../hub/hub.ts";
 import { useLive } from "../../hub/live.ts";
 import { permit } from "../../hub/permit.ts";
 import { originOf } from "../../kube/api.ts";
-import { coreGroup, type Kind, noNamespace, resourceOf } from "../../kube/discovery.ts";
-import { type Entry, type Heading, type Listing, listingSource } from "../../kube/listing.ts";
+import { type Kind, resourceOf } from "../../kube/discovery.ts";
+import { type Entry, type Listing, listingSource } from "../../kube/listing.ts";
 import { readTable } from "../../kube/table.ts";
 import { Age } from "../../parts/age.tsx";
 import { Command } from "../../parts/command.tsx";
 import { FilterField } from "../../parts/filter.tsx";
-import { type Column, Grid } from "../../parts/grid.tsx";
-import { LogLine } from "../../parts/line.tsx";
+import { Grid } from "../../parts/grid.tsx";
 import { Stale } from "../../parts/phase.tsx";
 import { Empty, Notice, Skeleton } from "../../parts/states.tsx";
 import { text } from "../../text/en.ts";
@@ -176,26 +176,6 @@ function useFields(cluster: string, path: string, kind: Kind, chosen: string): r
   }, [value, chosen, kind.isNamespaced]);
 }
 
-const collator = new Intl.Collator("en", { numeric: true });
-const byKey = (a: Entry, b: Entry) => (a.key < b.key ? -1 : a.key > b.key ? 1 : 0);
-
-/** Returns how rows are sorted by a column, or by their names. */
-function comparison(order: string, headings: readonly Heading[]): (a: Entry, b: Entry) => number {
-  const column = order.replace(/^-/, "");
-  const sign = order.startsWith("-") ? -1 : 1;
-  const index = headings.findIndex(({ title }) => title === column);
-  const heading = headings[index];
-  const by = (compare: (a: Entry, b: Entry) => number) => (a: Entry, b: Entry) => sign * compare(a, b) || byKey(a, b);
-  if (column === "Namespace") return by((a, b) => collator.compare(a.namespace, b.namespace));
-  if (!heading) return byKey;
-  if (heading.title === "Age") return by((a, b) => (b.createdAt ?? 0) - (a.createdAt ?? 0));
-  const cell = (entry: Entry) => entry.cells[index] ?? "";
-  if (heading.isNumber) return by((a, b) => (Number(cell(a)) || 0) - (Number(cell(b)) || 0));
-  return by((a, b) => collator.compare(cell(a), cell(b)));
-}
-
-const stateTitles = /^(status|ready|phase|state|available|type|data)$/i;
-
 function Rows({
   cluster,
   kind,
@@ -222,7 +202,7 @@ function Rows({
   const titles = headings.map(({ title }) => title).join("\n");
   // biome-ignore lint/correctness/useExhaustiveDependencies: the titles are what the headings have for the grid
   const columns = useMemo(
-    () => columnsOf(cluster, kind, headings, hasNamespaces),
+    () => entryColumns(headings, { hasNamespaces, where: (row: Entry) => addressOf(cluster, kind, row) }),
     [cluster, kind, titles, hasNamespaces],
   );
   const open = useCallback(
@@ -276,86 +256,4 @@ function Rows({
       )}
     </>
   );
-}
-
-const addressOf = (cluster: string, { group, version, resource }: Kind, { namespace, name }: Entry) => ({
-  cluster,
-  group: group || coreGroup,
-  version,
-  plural: resource,
-  namespace: namespace || noNamespace,
-  object: name,
-});
-
-/** Cell is a text of the cluster on one line, with what would deceive made visible. */
-function Cell({ children }: { children: string }) {
-  return (
-    <span title={children}>
-      <LogLine most={200}>{children.replaceAll(/[\r\n]+/g, " ")}</LogLine>
-    </span>
-  );
-}
-
-function columnsOf(
-  cluster: string,
-  kind: Kind,
-  headings: readonly Heading[],
-  hasNamespaces: boolean,
-): readonly Column<Entry>[] {
-  const named = headings.findIndex(({ title }) => title === "Name");
-  const state = headings.findIndex(({ title }) => stateTitles.test(title));
-  const namespace: Column<Entry> = {
-    id: "namespace",
-    title: reach.objects.column.namespace,
-    width: "minmax(8rem, 0.8fr)",
-    place: "note",
-    order: "Namespace",
-    cell: (row) => <Cell>{row.namespace}</Cell>,
-  };
-  const note = hasNamespaces
-    ? -1
-    : headings.findIndex((each, at) => at !== named && at !== state && each.title !== "Age");
-  return [
-    {
-      id: "name",
-      title: reach.objects.column.name,
-      width: "minmax(14rem, 2fr)",
-      place: "title",
-      order: "Name",
-      cell: (row) => (
-        <Link
-          to="/clusters/$cluster/resources/$group/$version/$plural/$namespace/$object"
-          params={addressOf(cluster, kind, row)}
-          preload={false}
-          title={row.name}
-        >
-          <LogLine most={253}>{row.name}</LogLine>
-          {row.isDeleted && <span className={styles.deleted}>{reach.objects.terminating}</span>}
-        </Link>
-      ),
-    },
-    ...(hasNamespaces ? [namespace] : []),
-    ...headings.flatMap(({ title, isNumber }, index): Column<Entry>[] => {
-      if (index === named) return [];
-      const isAge = title === "Age";
-      return [
-        {
-          // Two columns may have one title.
-          id: `${index} ${title}`,
-          title: isAge ? reach.objects.age : title,
-          width: isAge ? "6rem" : "minmax(5rem, 1fr)",
-          ...(isAge
-            ? { place: "end" }
-            : index === state
-              ? { place: "state" }
-              : index === note
-                ? { place: "note" }
-                : {}),
-          order: title,
-          isNumber: isNumber || isAge,
-          cell: (row) => (isAge ? <Age at={row.createdAt} /> : <Cell>{row.cells[index] ?? ""}</Cell>),
-        },
-      ];
-    }),
-  ];
 }
