@@ -37,7 +37,11 @@ const paths = Object.keys(makeRouter(createMemoryHistory()).routesByPath)
   .map((path) => path.replace(/\$\w*(\/resources\/\$.*)?/, examples[path] ?? (examples.default as string)))
   // Somebody who is signed in is led away from it. Its own tests show it.
   .filter((path) => path !== "/sign-in")
-  .concat("/clusters?view=map&by=region", "/clusters/berlin/resources?kind=configmaps");
+  .concat(
+    "/clusters?view=map&by=region",
+    "/clusters/berlin/resources?kind=configmaps",
+    "/resources?kind=configmaps&clusters=berlin",
+  );
 
 /** What the pages of delivery need of the hub: their objects are in documents. */
 const delivery: Partial<Answers> = {

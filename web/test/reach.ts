@@ -157,15 +157,17 @@ export function reachApi(change: Partial<FakeReach> = {}) {
         status: { resourceRules: [{ verbs: ["*"], apiGroups: ["*"], resources: ["*"] }], incomplete: false },
       });
     if (pathname.endsWith("/selfsubjectaccessreviews")) return json({ status: { allowed: true } });
+    const group = /^\/apis\/([^/]+)$/.exec(pathname)?.[1];
+    if (group) return groupOf(cluster, group);
     const older = /^\/(?:api|apis\/([^/]+))\/([^/]+)$/.exec(pathname);
     if (older) return resources(cluster, older[1] ?? "", older[2] ?? "");
     const found = /^\/(?:api|apis\/([^/]+))\/([^/]+)(?:\/namespaces\/([^/]+)(?=\/[^/]))?\/([^/]+)(?:\/([^/]+))?$/.exec(
       pathname,
     );
-    const [, group = "", version = "", namespace = "", resource = "", escaped = ""] = found ?? [];
+    const [, inGroup = "", version = "", namespace = "", resource = "", escaped = ""] = found ?? [];
     const name = decodeURIComponent(escaped);
     if (resource === "events") return json({ kind: "EventList", metadata: {}, items: [] });
-    const kind = cluster.kinds.find((each) => each.group === group && each.resource === resource);
+    const kind = cluster.kinds.find((each) => each.group === inGroup && each.resource === resource);
     if (!kind || kind.version !== version) return failure(404, "the server could not find the requested resource");
     const all = cluster.objects.filter(
       (each) => each.kind === kind.kind && (namespace === "" || each.metadata.namespace === namespace),
@@ -285,6 +287,14 @@ function discovery({ kinds, isOlder }: FakeReach, path: string, accept: string):
       ),
     })),
   });
+}
+
+function groupOf({ kinds }: FakeReach, name: string): Response {
+  const versions = kinds
+    .filter(({ group }) => group === name)
+    .map(({ version }) => ({ groupVersion: `${name}/${version}` }));
+  if (versions.length === 0) return failure(404, "the server could not find the requested resource");
+  return json({ kind: "APIGroup", name, versions, preferredVersion: versions[0] });
 }
 
 function resources({ kinds }: FakeReach, group: string, version: string): Response {

@@ -11,6 +11,10 @@ export interface Field<Name extends string> {
   name: Name;
   label: string;
   choices?: readonly (readonly [value: string, label: string])[];
+  /** What a text may be, for a person to choose or to go beyond. */
+  suggestions?: readonly string[];
+  /** How many characters a text may have. */
+  most?: number;
 }
 
 // The hub refuses longer names.
@@ -61,7 +65,7 @@ export function SearchForm<Name extends string>({
           ask(new FormData(event.currentTarget));
         }}
       >
-        {fields.map(({ name, label, choices }) => (
+        {fields.map(({ name, label, choices, suggestions, most = longest }) => (
           <div key={name} className={styles.field}>
             <label htmlFor={`${id}-${name}`}>{label}</label>
             {choices ? (
@@ -73,7 +77,21 @@ export function SearchForm<Name extends string>({
                 ))}
               </select>
             ) : (
-              <input id={`${id}-${name}`} name={name} type="text" maxLength={longest} spellCheck={false} />
+              <input
+                id={`${id}-${name}`}
+                name={name}
+                type="text"
+                maxLength={most}
+                spellCheck={false}
+                list={suggestions && `${id}-${name}-list`}
+              />
+            )}
+            {suggestions && (
+              <datalist id={`${id}-${name}-list`}>
+                {suggestions.map((each) => (
+                  <option key={each} value={each} />
+                ))}
+              </datalist>
             )}
           </div>
         ))}

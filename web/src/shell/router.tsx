@@ -529,6 +529,23 @@ const recording = createRoute({
 
 export const signInPath = "/sign-in";
 
+/** Search of the resources of many clusters: as of one, and which clusters. Names go before a filter. */
+export interface ManySearch extends ResourcesSearch {
+  clusters?: string;
+}
+
+export const manySearch = (raw: Record<string, unknown>): ManySearch => {
+  const clusters = asText(raw.clusters);
+  return { ...resourcesSearch(raw), ...filterSearch(raw), ...(clusters && { clusters }) };
+};
+
+const many = createRoute({
+  getParentRoute: () => root,
+  path: "/resources",
+  validateSearch: manySearch,
+  component: lazyRouteComponent(() => import("../pages/many/page.tsx"), "ManyPage"),
+});
+
 const signIn = createRoute({
   getParentRoute: () => root,
   path: signInPath,
@@ -553,6 +570,7 @@ const tree = root.addChildren([
   configurationRoot.addChildren([configuration, configSet, configBackend]),
   terminal,
   recordingsRoot.addChildren([recordings, recording]),
+  many,
 ]);
 
 /** Returns the router of a page. Tests give a history in memory. */
