@@ -2,16 +2,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import { type CallOptions, Code, ConnectError } from "@connectrpc/connect";
-import { Link, useBlocker } from "@tanstack/react-router";
+import { Link, useBlocker, useNavigate } from "@tanstack/react-router";
 import { useEffect, useRef, useState, useSyncExternalStore } from "react";
 import { type Hub, useHub } from "../hub/hub.ts";
 import type { Query } from "../hub/list.ts";
+import { mostClusters } from "../kube/many.ts";
 import { Button } from "../parts/button.tsx";
 import { Dialog } from "../parts/overlay.tsx";
 import { Notice } from "../parts/states.tsx";
 import { say } from "../parts/status.tsx";
 import { act } from "../text/act.ts";
 import { text } from "../text/en.ts";
+import { many } from "../text/many.ts";
 import { ActionFailure, type Step, StepDialog, useAction } from "./action.tsx";
 import { Bar } from "./bar.tsx";
 import { Batch, type Failed } from "./batch.ts";
@@ -164,6 +166,7 @@ export function Bulk({ query, total, selection, onSelection, onIdle }: BulkProps
               {running === verb ? words.reading : words.verbs[verb]}
             </Button>
           ))}
+          {query.kind === "Cluster" && <QueryMany query={query} selection={selection} />}
           <Button
             kind="quiet"
             icon="close"
@@ -180,6 +183,25 @@ export function Bulk({ query, total, selection, onSelection, onIdle }: BulkProps
       {!batch && <ActionFailure failure={failure} />}
       <StepDialog step={step} onClose={() => setStep(undefined)} />
     </section>
+  );
+}
+
+/** QueryMany leads to the resources of the clusters that are selected, by their names or by the filter that selects all. */
+function QueryMany({ query, selection: { isAll, rows, seen } }: { query: Query; selection: Selection }) {
+  const navigate = useNavigate();
+  const refused = isAll
+    ? rows.size > 0
+      ? many.allBut
+      : undefined
+    : rows.size > mostClusters
+      ? many.tooMany(rows.size, mostClusters)
+      : undefined;
+  const filter = query.filter || "name=*";
+  const search = isAll && seen > 0 ? { filter } : { clusters: [...rows.keys()].join(",") };
+  return (
+    <Button refused={refused} onClick={() => void navigate({ to: "/resources", search })}>
+      {many.here}
+    </Button>
   );
 }
 

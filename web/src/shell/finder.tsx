@@ -8,6 +8,7 @@ import type { FleetRow } from "../gen/leat/fleet/v1/query_pb";
 import { useHub } from "../hub/hub.ts";
 import { Palette, type PaletteEntry } from "../parts/palette.tsx";
 import { text } from "../text/en.ts";
+import { many } from "../text/many.ts";
 import { setTheme, themes } from "./theme.ts";
 
 const kinds = [
@@ -111,6 +112,7 @@ export function Finder({ onClose }: { onClose: () => void }) {
     { id: "access", icon: "key", label: text.access, run: () => void navigate({ to: "/access" }) },
     { id: "audit", icon: "clock", label: text.audit, run: () => void navigate({ to: "/audit" }) },
     { id: "recordings", icon: "system", label: text.recordings, run: () => void navigate({ to: "/recordings" }) },
+    { id: "many", icon: "search", label: many.title, run: () => void navigate({ to: "/resources" }) },
     { id: "me", icon: "person", label: text.me, run: () => void navigate({ to: "/me" }) },
   ];
   const actions: PaletteEntry[] = [

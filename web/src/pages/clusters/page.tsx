@@ -13,6 +13,8 @@ import type { ClustersSearch, ListSearch } from "../../shell/router.tsx";
 import { useTitle } from "../../shell/shell.tsx";
 import { delivery } from "../../text/delivery.ts";
 import { text } from "../../text/en.ts";
+import { many } from "../../text/many.ts";
+import styles from "./page.module.css";
 
 const route = getRouteApi("/clusters/");
 
@@ -26,7 +28,17 @@ export function ClustersPage() {
   const onSearch = (next: ListSearch) =>
     void navigate({ to: "/clusters", search: { ...next, ...(view && { view }), ...(by && { by }) } });
   return (
-    <ListPage title={text.clusters} lead={<ClusterViews search={search} />}>
+    <ListPage
+      title={text.clusters}
+      lead={
+        <div className={styles.lead}>
+          <ClusterViews search={search} />
+          <Link to="/resources" search={filterOf(list) === "" ? {} : { filter: filterOf(list) }}>
+            {many.here}
+          </Link>
+        </div>
+      }
+    >
       <FleetList
         kind="Cluster"
         noun="clusters"

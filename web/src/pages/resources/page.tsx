@@ -18,6 +18,7 @@ import { Icon } from "../../parts/icon.tsx";
 import { Empty, Notice, Skeleton } from "../../parts/states.tsx";
 import { useTitle } from "../../shell/shell.tsx";
 import { text } from "../../text/en.ts";
+import { many } from "../../text/many.ts";
 import { reach } from "../../text/reach.ts";
 import { Objects } from "./objects.tsx";
 import styles from "./page.module.css";
@@ -64,7 +65,10 @@ export function ResourcesPage() {
               : []),
           ]}
         </Crumbs>
-        <h1>{title}</h1>
+        <div className={styles.title}>
+          <h1>{title}</h1>
+          {wanted && <Elsewhere cluster={cluster} kind={wanted} />}
+        </div>
       </div>
       {!value ? (
         failure ? (
@@ -83,6 +87,17 @@ export function ResourcesPage() {
         </Empty>
       )}
     </div>
+  );
+}
+
+/** Elsewhere leads to the same question in other clusters. This cluster is among them, so that it can be compared. */
+function Elsewhere({ cluster, kind }: { cluster: string; kind: string }) {
+  const { namespace, labels, fields, name } = route.useSearch();
+  const asked = { ...(namespace && { namespace }), ...(labels && { labels }), ...(fields && { fields }) };
+  return (
+    <Link to="/resources" search={{ kind, clusters: cluster, ...asked, ...(name && { name }) }}>
+      {many.others}
+    </Link>
   );
 }
 
