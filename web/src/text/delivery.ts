@@ -3,13 +3,31 @@
 
 import { count, lists, number } from "./en.ts";
 
-// The words of rollouts, global services, fleet sources and the map of clusters. They are a part of the catalog that is
-// loaded with these pages, because the first page of most visits needs none of them.
+// The words of commits, rollouts, global services, fleet sources and the map of clusters. They are a part of the catalog
+// that is loaded with these pages, because the first page of most visits needs none of them.
 
 const anyOf = new Intl.ListFormat("en", { type: "disjunction" });
 const dates = new Intl.DateTimeFormat("en", { dateStyle: "medium", timeStyle: "short", hourCycle: "h23" });
 
 export const delivery = {
+  // A commit.
+  commit: {
+    nowhere: "No service has this commit",
+    nowhereBody:
+      "It may not have been fetched yet, services may have a newer one, or they are outside of your bindings.",
+    reach: {
+      title: "Where it is",
+      // Rounded down, or one that is missing would not show.
+      has: (n: number, total: number) =>
+        `${number(n)} of ${count(total, "service has", "services have")} it (${number(Math.floor((1000 * n) / total) / 10)} %)`,
+      healthy: "healthy",
+      failed: "failed or degraded",
+      waiting: "do not have it yet",
+      left: "are to have another commit by now",
+      reasons: "Most common reasons",
+    },
+  },
+
   // Rollouts.
   rollout: {
     none: "No rollout policy yet",

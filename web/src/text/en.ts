@@ -345,24 +345,9 @@ export const text = {
     removalsFree: "Not held",
     services: "Services",
   },
-  // A repository.
 
   // A commit.
   commitOf: (commit: string, repository: string) => (repository === "" ? commit : `${commit} of ${repository}`),
-  commitNowhere: "No service has this commit",
-  commitNowhereBody:
-    "It may not have been fetched yet, services may have a newer one, or they are outside of your bindings.",
-  commitReach: {
-    title: "Where it is",
-    // Rounded down, or one that is missing would not show.
-    has: (n: number, total: number) =>
-      `${number(n)} of ${count(total, "service has", "services have")} it (${number(Math.floor((1000 * n) / total) / 10)} %)`,
-    healthy: "healthy",
-    failed: "failed or degraded",
-    waiting: "do not have it yet",
-    left: "are to have another commit by now",
-    reasons: "Most common reasons",
-  },
 
   // Who may do what.
   show: "Show",

@@ -15,6 +15,7 @@ import { Icon } from "../../parts/icon.tsx";
 import { Empty, ErrorState, Notice, Skeleton } from "../../parts/states.tsx";
 import type { ListSearch } from "../../shell/router.tsx";
 import { useTitle } from "../../shell/shell.tsx";
+import { delivery } from "../../text/delivery.ts";
 import { text } from "../../text/en.ts";
 import styles from "./page.module.css";
 
@@ -63,7 +64,7 @@ function Shown({ address, repository, commit }: { address: string; repository: s
         {full && !full.startsWith("sha256:") && value?.rows[0] && <Changes service={value.rows[0].ref} commit={full} />}
       </div>
       {value?.total !== 0 && (
-        <Card title={text.commitReach.title}>
+        <Card title={delivery.commit.reach.title}>
           {link === "reconnecting" && value && (
             <div className={styles.notice}>
               <Notice tone="warn" icon="offline" title={text.linkTitle.reconnecting} />
@@ -90,8 +91,8 @@ function Shown({ address, repository, commit }: { address: string; repository: s
           columns={serviceColumns}
           isOld={isOldRow}
           empty={
-            <Empty icon="search" title={text.commitNowhere}>
-              <p>{text.commitNowhereBody}</p>
+            <Empty icon="search" title={delivery.commit.nowhere}>
+              <p>{delivery.commit.nowhereBody}</p>
             </Empty>
           }
         />
@@ -125,15 +126,15 @@ function Reach({
     phases.reduce((sum, { phase, count }) => (wanted.includes(phase) ? sum + count : sum), 0);
   const failed = inPhase("FAILED", "DEGRADED");
   const parts: [count: number, label: string, search: ListSearch][] = [
-    [inPhase("HEALTHY"), text.commitReach.healthy, { phase: "HEALTHY" }],
-    [failed, text.commitReach.failed, { phase: "FAILED,DEGRADED" }],
-    [waiting, text.commitReach.waiting, { filter: `applied!="${commit}"`, order: "-since" }],
-    [left, text.commitReach.left, { filter: `desired!="${commit}"` }],
+    [inPhase("HEALTHY"), delivery.commit.reach.healthy, { phase: "HEALTHY" }],
+    [failed, delivery.commit.reach.failed, { phase: "FAILED,DEGRADED" }],
+    [waiting, delivery.commit.reach.waiting, { filter: `applied!="${commit}"`, order: "-since" }],
+    [left, delivery.commit.reach.left, { filter: `desired!="${commit}"` }],
   ];
   const reasons = countsOf(window.groups, "reason").slice(0, 3);
   return (
     <div className={styles.body}>
-      <p className={styles.answer}>{text.commitReach.has(has, total)}</p>
+      <p className={styles.answer}>{delivery.commit.reach.has(has, total)}</p>
       <div className={styles.bar} aria-hidden="true">
         <span style={{ inlineSize: `${(100 * has) / total}%` }} />
       </div>
@@ -148,7 +149,7 @@ function Reach({
       </ul>
       {reasons.length > 0 && (
         <p className={styles.reasons}>
-          {text.commitReach.reasons}
+          {delivery.commit.reach.reasons}
           {reasons.map(({ phase: reason, count }) => (
             <Link key={reason} to="/commits/$" params={{ _splat: address }} search={{ filter: `reason=${reason}` }}>
               <code>{reason}</code> {text.number(count)}
