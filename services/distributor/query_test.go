@@ -8,9 +8,13 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
+	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
@@ -247,5 +251,68 @@ func TestWatchQuery(t *testing.T) {
 	_, err = c.queries(t, secret).QueryFleet(ctx, &fleetv1.QueryFleetRequest{Query: &fleetv1.FleetQuery{Kind: "Service", Filter: "a="}})
 	if connect.CodeOf(err) != connect.CodeInvalidArgument {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestArrivalOfACommit asks how long a commit took, and follows that.
+func TestArrivalOfACommit(t *testing.T) {
+	t.Parallel()
+	h := newCrowd(t)
+	content := newFolder(t, "c1c1c1c1", "one")
+	h.demo(t, content)
+	agent := h.enrol(t, "one")
+	plan := h.watchPlan(t, agent.token, "").nextWith(t, content.snapshot.GetDigest())
+	entry, commit := plan.GetServices()[0], content.snapshot.GetCommit()
+	ctx, cancel := context.WithTimeout(t.Context(), await.Patience)
+	defer cancel()
+	queries := h.queries(t, adminToken)
+	stream, err := queries.WatchQuery(ctx, &fleetv1.WatchQueryRequest{Query: &fleetv1.FleetQuery{Kind: "Service", Size: 1, ArrivalOf: commit}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = stream.Close() }()
+	follow := func(what string, isSo func(*fleetv1.CommitArrival) bool) *fleetv1.CommitArrival {
+		t.Helper()
+		for stream.Receive() {
+			if m := stream.Msg(); m.GetHasCounts() && isSo(m.GetArrival()) {
+				return m.GetArrival()
+			}
+		}
+		t.Fatalf("%s: the stream ended with %v", what, stream.Err())
+		return nil
+	}
+	follow("on its way", func(a *fleetv1.CommitArrival) bool {
+		return a.GetApplied().GetPending() == 1 && a.GetHealthy().GetPending() == 1
+	})
+	planned := time.Unix(1_800_000_000, 0)
+	_, err = h.agents(t, agent.token).ReportStatus(t.Context(), &distributorv1.ReportStatusRequest{
+		PlanVersion: plan.GetVersion(), Instance: "process", Sequence: 1, Full: true,
+		Services: []*distributorv1.ServiceReport{{
+			Service: "app", ServiceUid: entry.GetUid(), Phase: typev1.ServicePhase_SERVICE_PHASE_HEALTHY, ObservedSpecDigest: entry.GetSpecDigest(),
+			AppliedDigests: []string{content.snapshot.GetDigest()}, AppliedCommits: []string{commit}, PlannedAt: timestamppb.New(planned), ApplyDuration: durationpb.New(2 * time.Second),
+			Timings: &distributorv1.Timings{ArrivedAt: timestamppb.New(planned.Add(time.Second)), Healthy: durationpb.New(5 * time.Second)},
+		}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := follow("there", func(a *fleetv1.CommitArrival) bool { return a.GetHealthy().GetCount() == 1 })
+	slowest := got.GetHealthy().GetSlowest()
+	if got.GetApplied().GetP50().AsDuration() != 3*time.Second || got.GetHealthy().GetP99().AsDuration() != 6*time.Second || got.GetHealthy().GetPending() != 0 ||
+		len(slowest) != 1 || slowest[0].GetRef() != "app@one" || slowest[0].GetTook().AsDuration() != 6*time.Second {
+		t.Errorf("got %v", got)
+	}
+	for what, query := range map[string]*fleetv1.FleetQuery{
+		"not services": {Kind: "Cluster", ArrivalOf: commit}, "not a commit": {Kind: "Service", ArrivalOf: "main"},
+	} {
+		_, err := queries.QueryFleet(t.Context(), &fleetv1.QueryFleetRequest{Query: query})
+		if wantReason(t, err, "FIELD_INVALID"); !strings.Contains(err.Error(), "query.arrival_of") {
+			t.Errorf("%s: got %v", what, err)
+		}
+	}
+	ada, _ := h.join(t, "ada")
+	hidden, err := h.queries(t, ada).QueryFleet(t.Context(), &fleetv1.QueryFleetRequest{Query: &fleetv1.FleetQuery{Kind: "Service", ArrivalOf: commit}})
+	if err != nil || hidden.GetArrival().GetHealthy().GetCount() != 0 || len(hidden.GetArrival().GetHealthy().GetSlowest()) != 0 {
+		t.Errorf("somebody without rights gets %v, %v", hidden, err)
 	}
 }

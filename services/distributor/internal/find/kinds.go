@@ -11,6 +11,15 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
+// The orders of rows.
+const (
+	orderName     = "name"
+	orderSince    = "since"
+	orderSeverity = "severity"
+	orderAge      = "age"
+	orderCluster  = "cluster"
+)
+
 // kind holds the fields of a kind's objects besides the fields of all objects.
 type kind struct {
 	// fields are the names in filters, and orders the orders of rows.

@@ -44,6 +44,8 @@ type Params struct {
 	Cluster                string // a path; of services alone
 	Offset, Size           int
 	GroupBy                []string
+	// ArrivalOf is the commit, or its beginning, of which Result has the Arrival; of services alone. Empty: none.
+	ArrivalOf string
 }
 
 // Query is a query that was checked.
@@ -56,6 +58,7 @@ type Query struct {
 	isReversed       bool
 	offset, size     int
 	groupings        []grouping
+	arrivalOf        string
 	key              string
 }
 
@@ -73,7 +76,7 @@ func NewQuery(p Params) (*Query, error) {
 	if err != nil {
 		return nil, fielderr.New("filter", "%s", err)
 	}
-	q := &Query{kind: p.Kind, about: about, filter: parsed, project: p.Project, cluster: p.Cluster, offset: p.Offset, size: p.Size}
+	q := &Query{kind: p.Kind, about: about, filter: parsed, project: p.Project, cluster: p.Cluster, offset: p.Offset, size: p.Size, arrivalOf: p.ArrivalOf}
 	q.order, q.isReversed = strings.CutPrefix(cmp.Or(p.Order, orderName), "-")
 	if orders := append([]string{orderName}, about.orders...); !slices.Contains(orders, q.order) {
 		return nil, fielderr.New("order", "%.80q is not an order; write one of %s, with a - before it for the reverse", p.Order, strings.Join(orders, ", "))
@@ -85,6 +88,9 @@ func NewQuery(p Params) (*Query, error) {
 		return nil, fielderr.New("size", "is negative")
 	case p.Cluster != "" && p.Kind != catalog.KindService:
 		return nil, fielderr.New("cluster", "selects services, and nothing else")
+	}
+	if err := checkArrivalOf(p); err != nil {
+		return nil, err
 	}
 	q.size = min(cmp.Or(q.size, DefaultSize), MaxSize)
 	by := p.GroupBy
@@ -101,8 +107,21 @@ func NewQuery(p Params) (*Query, error) {
 		}
 		q.groupings = append(q.groupings, grouping{written: written, field: field.Name, key: key})
 	}
-	q.key = fmt.Sprintf("%s %q %q %q %q %d %d %q", q.kind, parsed, q.project, q.cluster, p.Order, q.offset, q.size, by)
+	q.key = fmt.Sprintf("%s %q %q %q %q %d %d %q %q", q.kind, parsed, q.project, q.cluster, p.Order, q.offset, q.size, by, q.arrivalOf)
 	return q, nil
+}
+
+// checkArrivalOf returns a *fielderr.Error if the query cannot measure what it asks for.
+func checkArrivalOf(p Params) error {
+	switch {
+	case p.ArrivalOf == "":
+		return nil
+	case p.Kind != catalog.KindService:
+		return fielderr.New("arrival_of", "measures services, and nothing else")
+	case !commitBeginning.MatchString(p.ArrivalOf):
+		return fielderr.New("arrival_of", "%.80q is not a commit, nor the first four characters or more of one", p.ArrivalOf)
+	}
+	return nil
 }
 
 // Kind returns the kind of the objects.
@@ -134,6 +153,8 @@ type Result struct {
 	// Total counts all objects that the query selects.
 	Total  int
 	Groups []Groups
+	// Arrival is nil unless the query asks for it.
+	Arrival *Arrival
 }
 
 // Groups are the counts by one field, the largest first.
@@ -198,6 +219,7 @@ func (q *Query) Run(ctx context.Context, s Snapshot, v Viewer, now time.Time) (*
 	}
 	counted := &subject{kind: q.about, labelsOf: v.LabelsOf, isCounted: true}
 	isByName := q.order == orderName && !q.isReversed
+	measured := arrivals{commit: q.arrivalOf}
 	err := q.Select(ctx, s, v, now, func(row *Row) bool {
 		if !isByName || result.Total >= q.offset && result.Total-q.offset < q.size {
 			result.Rows = append(result.Rows, row)
@@ -207,10 +229,16 @@ func (q *Query) Run(ctx context.Context, s Snapshot, v Viewer, now time.Time) (*
 		for i, g := range q.groupings {
 			counted.Any(g.field, g.key, adders[i])
 		}
+		if q.arrivalOf != "" {
+			measured.add(row)
+		}
 		return true
 	})
 	if err != nil {
 		return nil, err
+	}
+	if q.arrivalOf != "" {
+		result.Arrival = measured.result()
 	}
 	if !isByName {
 		q.sort(result.Rows)
@@ -247,15 +275,6 @@ func (c *counter) sorted() []Count {
 	slices.SortStableFunc(all, func(a, b Count) int { return cmp.Compare(b.N, a.N) })
 	return all
 }
-
-// The orders of rows.
-const (
-	orderName     = "name"
-	orderSince    = "since"
-	orderSeverity = "severity"
-	orderAge      = "age"
-	orderCluster  = "cluster"
-)
 
 // sort orders rows, which are sorted by name.
 func (q *Query) sort(rows []*Row) {

@@ -14,6 +14,7 @@ import (
 	_ "github.com/leatdev/leat/gen/go/leat/options/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -109,7 +110,10 @@ type FleetQuery struct {
 	Size int32 `protobuf:"varint,7,opt,name=size,proto3" json:"size,omitempty"`
 	// Fields of the filter by whose values the selected objects are counted, such as phase, reason or
 	// cluster.label.region. At most 4. Empty means phase.
-	GroupBy       []string `protobuf:"bytes,8,rep,name=group_by,json=groupBy,proto3" json:"group_by,omitempty"`
+	GroupBy []string `protobuf:"bytes,8,rep,name=group_by,json=groupBy,proto3" json:"group_by,omitempty"`
+	// Measure how long this commit took to arrive at the selected services: the commit, or its first characters, at least
+	// four. Of services alone. Empty: nothing is measured.
+	ArrivalOf     string `protobuf:"bytes,9,opt,name=arrival_of,json=arrivalOf,proto3" json:"arrival_of,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -200,6 +204,13 @@ func (x *FleetQuery) GetGroupBy() []string {
 	return nil
 }
 
+func (x *FleetQuery) GetArrivalOf() string {
+	if x != nil {
+		return x.ArrivalOf
+	}
+	return ""
+}
+
 // QueryFleetRequest carries the query.
 type QueryFleetRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -263,7 +274,9 @@ type QueryFleetResponse struct {
 	// How many objects the filter selects.
 	Total int32 `protobuf:"varint,2,opt,name=total,proto3" json:"total,omitempty"`
 	// Their counts, by the fields of the query.
-	Groups        []*FleetGroups `protobuf:"bytes,3,rep,name=groups,proto3" json:"groups,omitempty"`
+	Groups []*FleetGroups `protobuf:"bytes,3,rep,name=groups,proto3" json:"groups,omitempty"`
+	// How long the query's commit took to arrive. Unset unless the query asks for it.
+	Arrival       *CommitArrival `protobuf:"bytes,4,opt,name=arrival,proto3" json:"arrival,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -315,6 +328,13 @@ func (x *QueryFleetResponse) GetTotal() int32 {
 func (x *QueryFleetResponse) GetGroups() []*FleetGroups {
 	if x != nil {
 		return x.Groups
+	}
+	return nil
+}
+
+func (x *QueryFleetResponse) GetArrival() *CommitArrival {
+	if x != nil {
+		return x.Arrival
 	}
 	return nil
 }
@@ -389,7 +409,9 @@ type WatchQueryResponse struct {
 	// The counts.
 	Groups []*FleetGroups `protobuf:"bytes,5,rep,name=groups,proto3" json:"groups,omitempty"`
 	// The counts changed.
-	HasCounts     bool `protobuf:"varint,6,opt,name=has_counts,json=hasCounts,proto3" json:"has_counts,omitempty"`
+	HasCounts bool `protobuf:"varint,6,opt,name=has_counts,json=hasCounts,proto3" json:"has_counts,omitempty"`
+	// How long the query's commit took to arrive. Unset if has_counts is false, and unless the query asks for it.
+	Arrival       *CommitArrival `protobuf:"bytes,7,opt,name=arrival,proto3" json:"arrival,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -464,6 +486,13 @@ func (x *WatchQueryResponse) GetHasCounts() bool {
 		return x.HasCounts
 	}
 	return false
+}
+
+func (x *WatchQueryResponse) GetArrival() *CommitArrival {
+	if x != nil {
+		return x.Arrival
+	}
+	return nil
 }
 
 // FleetRow is an object in short. Fields that its kind does not have are empty.
@@ -838,6 +867,231 @@ func (x *FleetGroup) GetCount() int32 {
 	return 0
 }
 
+// CommitArrival is how long a commit took to arrive at services. The time of a service begins when the hub put the latest
+// change of the service with this commit into the plan of its cluster. The clock of the person who committed takes no part.
+// The way of the plan to the agent is from the hub's clock to the cluster's, and counts as nothing if that is less;
+// everything from there on is measured by the agent. A service that neither has the commit nor is to have it does not
+// count.
+type CommitArrival struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Until everything was applied.
+	Applied *ArrivalTimes `protobuf:"bytes,1,opt,name=applied,proto3" json:"applied,omitempty"`
+	// Until everything was healthy for the first time.
+	Healthy       *ArrivalTimes `protobuf:"bytes,2,opt,name=healthy,proto3" json:"healthy,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CommitArrival) Reset() {
+	*x = CommitArrival{}
+	mi := &file_leat_fleet_v1_query_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CommitArrival) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CommitArrival) ProtoMessage() {}
+
+func (x *CommitArrival) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_fleet_v1_query_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CommitArrival.ProtoReflect.Descriptor instead.
+func (*CommitArrival) Descriptor() ([]byte, []int) {
+	return file_leat_fleet_v1_query_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *CommitArrival) GetApplied() *ArrivalTimes {
+	if x != nil {
+		return x.Applied
+	}
+	return nil
+}
+
+func (x *CommitArrival) GetHealthy() *ArrivalTimes {
+	if x != nil {
+		return x.Healthy
+	}
+	return nil
+}
+
+// ArrivalTimes summarizes the times of all services, without sampling and rounding: a percentile is the time of the
+// first service, by time, that at least this share of the measured services does not exceed.
+type ArrivalTimes struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How many services were measured. The percentiles are unset if none was.
+	Count int32 `protobuf:"varint,1,opt,name=count,proto3" json:"count,omitempty"`
+	// How many the commit has not reached yet.
+	Pending int32 `protobuf:"varint,2,opt,name=pending,proto3" json:"pending,omitempty"`
+	// How many it has reached in a time that is not known: their agent has started again since, or they are paused or on
+	// the way to the next change.
+	Unknown int32 `protobuf:"varint,3,opt,name=unknown,proto3" json:"unknown,omitempty"`
+	// The time of half of them.
+	P50 *durationpb.Duration `protobuf:"bytes,4,opt,name=p50,proto3" json:"p50,omitempty"`
+	// The time of 90 %.
+	P90 *durationpb.Duration `protobuf:"bytes,5,opt,name=p90,proto3" json:"p90,omitempty"`
+	// The time of 99 %.
+	P99 *durationpb.Duration `protobuf:"bytes,6,opt,name=p99,proto3" json:"p99,omitempty"`
+	// The longest time.
+	Max *durationpb.Duration `protobuf:"bytes,7,opt,name=max,proto3" json:"max,omitempty"`
+	// The slowest services, the slowest first, at most 5.
+	Slowest       []*Arrival `protobuf:"bytes,8,rep,name=slowest,proto3" json:"slowest,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ArrivalTimes) Reset() {
+	*x = ArrivalTimes{}
+	mi := &file_leat_fleet_v1_query_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ArrivalTimes) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ArrivalTimes) ProtoMessage() {}
+
+func (x *ArrivalTimes) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_fleet_v1_query_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ArrivalTimes.ProtoReflect.Descriptor instead.
+func (*ArrivalTimes) Descriptor() ([]byte, []int) {
+	return file_leat_fleet_v1_query_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *ArrivalTimes) GetCount() int32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *ArrivalTimes) GetPending() int32 {
+	if x != nil {
+		return x.Pending
+	}
+	return 0
+}
+
+func (x *ArrivalTimes) GetUnknown() int32 {
+	if x != nil {
+		return x.Unknown
+	}
+	return 0
+}
+
+func (x *ArrivalTimes) GetP50() *durationpb.Duration {
+	if x != nil {
+		return x.P50
+	}
+	return nil
+}
+
+func (x *ArrivalTimes) GetP90() *durationpb.Duration {
+	if x != nil {
+		return x.P90
+	}
+	return nil
+}
+
+func (x *ArrivalTimes) GetP99() *durationpb.Duration {
+	if x != nil {
+		return x.P99
+	}
+	return nil
+}
+
+func (x *ArrivalTimes) GetMax() *durationpb.Duration {
+	if x != nil {
+		return x.Max
+	}
+	return nil
+}
+
+func (x *ArrivalTimes) GetSlowest() []*Arrival {
+	if x != nil {
+		return x.Slowest
+	}
+	return nil
+}
+
+// Arrival is the time of one service.
+type Arrival struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The service, as FleetRow names it.
+	Ref string `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
+	// How long it took.
+	Took          *durationpb.Duration `protobuf:"bytes,2,opt,name=took,proto3" json:"took,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Arrival) Reset() {
+	*x = Arrival{}
+	mi := &file_leat_fleet_v1_query_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Arrival) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Arrival) ProtoMessage() {}
+
+func (x *Arrival) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_fleet_v1_query_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Arrival.ProtoReflect.Descriptor instead.
+func (*Arrival) Descriptor() ([]byte, []int) {
+	return file_leat_fleet_v1_query_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *Arrival) GetRef() string {
+	if x != nil {
+		return x.Ref
+	}
+	return ""
+}
+
+func (x *Arrival) GetTook() *durationpb.Duration {
+	if x != nil {
+		return x.Took
+	}
+	return nil
+}
+
 // GetFleetStatusRequest narrows the selection.
 type GetFleetStatusRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -851,7 +1105,7 @@ type GetFleetStatusRequest struct {
 
 func (x *GetFleetStatusRequest) Reset() {
 	*x = GetFleetStatusRequest{}
-	mi := &file_leat_fleet_v1_query_proto_msgTypes[8]
+	mi := &file_leat_fleet_v1_query_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -863,7 +1117,7 @@ func (x *GetFleetStatusRequest) String() string {
 func (*GetFleetStatusRequest) ProtoMessage() {}
 
 func (x *GetFleetStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_query_proto_msgTypes[8]
+	mi := &file_leat_fleet_v1_query_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -876,7 +1130,7 @@ func (x *GetFleetStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetFleetStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetFleetStatusRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_query_proto_rawDescGZIP(), []int{8}
+	return file_leat_fleet_v1_query_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *GetFleetStatusRequest) GetProject() string {
@@ -914,7 +1168,7 @@ type GetFleetStatusResponse struct {
 
 func (x *GetFleetStatusResponse) Reset() {
 	*x = GetFleetStatusResponse{}
-	mi := &file_leat_fleet_v1_query_proto_msgTypes[9]
+	mi := &file_leat_fleet_v1_query_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -926,7 +1180,7 @@ func (x *GetFleetStatusResponse) String() string {
 func (*GetFleetStatusResponse) ProtoMessage() {}
 
 func (x *GetFleetStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_query_proto_msgTypes[9]
+	mi := &file_leat_fleet_v1_query_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -939,7 +1193,7 @@ func (x *GetFleetStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetFleetStatusResponse.ProtoReflect.Descriptor instead.
 func (*GetFleetStatusResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_query_proto_rawDescGZIP(), []int{9}
+	return file_leat_fleet_v1_query_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *GetFleetStatusResponse) GetProblems() []*ProblemGroup {
@@ -1022,7 +1276,7 @@ type ProblemGroup struct {
 
 func (x *ProblemGroup) Reset() {
 	*x = ProblemGroup{}
-	mi := &file_leat_fleet_v1_query_proto_msgTypes[10]
+	mi := &file_leat_fleet_v1_query_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1034,7 +1288,7 @@ func (x *ProblemGroup) String() string {
 func (*ProblemGroup) ProtoMessage() {}
 
 func (x *ProblemGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_query_proto_msgTypes[10]
+	mi := &file_leat_fleet_v1_query_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1047,7 +1301,7 @@ func (x *ProblemGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProblemGroup.ProtoReflect.Descriptor instead.
 func (*ProblemGroup) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_query_proto_rawDescGZIP(), []int{10}
+	return file_leat_fleet_v1_query_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ProblemGroup) GetSeverity() ProblemSeverity {
@@ -1152,7 +1406,7 @@ var File_leat_fleet_v1_query_proto protoreflect.FileDescriptor
 
 const file_leat_fleet_v1_query_proto_rawDesc = "" +
 	"\n" +
-	"\x19leat/fleet/v1/query.proto\x12\rleat.fleet.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1bleat/errors/v1/reason.proto\x1a\x1cleat/fleet/v1/document.proto\x1a\x1cleat/options/v1/access.proto\"\xc9\x01\n" +
+	"\x19leat/fleet/v1/query.proto\x12\rleat.fleet.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1bleat/errors/v1/reason.proto\x1a\x1cleat/fleet/v1/document.proto\x1a\x1cleat/options/v1/access.proto\"\xe8\x01\n" +
 	"\n" +
 	"FleetQuery\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x16\n" +
@@ -1162,17 +1416,20 @@ const file_leat_fleet_v1_query_proto_rawDesc = "" +
 	"\x05order\x18\x05 \x01(\tR\x05order\x12\x16\n" +
 	"\x06offset\x18\x06 \x01(\x05R\x06offset\x12\x12\n" +
 	"\x04size\x18\a \x01(\x05R\x04size\x12\x19\n" +
-	"\bgroup_by\x18\b \x03(\tR\agroupBy\"b\n" +
+	"\bgroup_by\x18\b \x03(\tR\agroupBy\x12\x1d\n" +
+	"\n" +
+	"arrival_of\x18\t \x01(\tR\tarrivalOf\"b\n" +
 	"\x11QueryFleetRequest\x12/\n" +
 	"\x05query\x18\x01 \x01(\v2\x19.leat.fleet.v1.FleetQueryR\x05query\x12\x1c\n" +
-	"\tdocuments\x18\x02 \x01(\bR\tdocuments\"\x8b\x01\n" +
+	"\tdocuments\x18\x02 \x01(\bR\tdocuments\"\xc3\x01\n" +
 	"\x12QueryFleetResponse\x12+\n" +
 	"\x04rows\x18\x01 \x03(\v2\x17.leat.fleet.v1.FleetRowR\x04rows\x12\x14\n" +
 	"\x05total\x18\x02 \x01(\x05R\x05total\x122\n" +
-	"\x06groups\x18\x03 \x03(\v2\x1a.leat.fleet.v1.FleetGroupsR\x06groups\"b\n" +
+	"\x06groups\x18\x03 \x03(\v2\x1a.leat.fleet.v1.FleetGroupsR\x06groups\x126\n" +
+	"\aarrival\x18\x04 \x01(\v2\x1c.leat.fleet.v1.CommitArrivalR\aarrival\"b\n" +
 	"\x11WatchQueryRequest\x12/\n" +
 	"\x05query\x18\x01 \x01(\v2\x19.leat.fleet.v1.FleetQueryR\x05query\x12\x1c\n" +
-	"\tdocuments\x18\x02 \x01(\bR\tdocuments\"\xe1\x01\n" +
+	"\tdocuments\x18\x02 \x01(\bR\tdocuments\"\x99\x02\n" +
 	"\x12WatchQueryResponse\x12+\n" +
 	"\x04rows\x18\x01 \x03(\v2\x17.leat.fleet.v1.FleetRowR\x04rows\x12\x16\n" +
 	"\x06window\x18\x02 \x03(\tR\x06window\x12\x1d\n" +
@@ -1181,7 +1438,8 @@ const file_leat_fleet_v1_query_proto_rawDesc = "" +
 	"\x05total\x18\x04 \x01(\x05R\x05total\x122\n" +
 	"\x06groups\x18\x05 \x03(\v2\x1a.leat.fleet.v1.FleetGroupsR\x06groups\x12\x1d\n" +
 	"\n" +
-	"has_counts\x18\x06 \x01(\bR\thasCounts\"\xe3\x06\n" +
+	"has_counts\x18\x06 \x01(\bR\thasCounts\x126\n" +
+	"\aarrival\x18\a \x01(\v2\x1c.leat.fleet.v1.CommitArrivalR\aarrival\"\xe3\x06\n" +
 	"\bFleetRow\x12\x10\n" +
 	"\x03ref\x18\x01 \x01(\tR\x03ref\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
@@ -1220,7 +1478,22 @@ const file_leat_fleet_v1_query_proto_rawDesc = "" +
 	"\n" +
 	"FleetGroup\x12\x14\n" +
 	"\x05value\x18\x01 \x01(\tR\x05value\x12\x14\n" +
-	"\x05count\x18\x02 \x01(\x05R\x05count\"K\n" +
+	"\x05count\x18\x02 \x01(\x05R\x05count\"}\n" +
+	"\rCommitArrival\x125\n" +
+	"\aapplied\x18\x01 \x01(\v2\x1b.leat.fleet.v1.ArrivalTimesR\aapplied\x125\n" +
+	"\ahealthy\x18\x02 \x01(\v2\x1b.leat.fleet.v1.ArrivalTimesR\ahealthy\"\xbe\x02\n" +
+	"\fArrivalTimes\x12\x14\n" +
+	"\x05count\x18\x01 \x01(\x05R\x05count\x12\x18\n" +
+	"\apending\x18\x02 \x01(\x05R\apending\x12\x18\n" +
+	"\aunknown\x18\x03 \x01(\x05R\aunknown\x12+\n" +
+	"\x03p50\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x03p50\x12+\n" +
+	"\x03p90\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x03p90\x12+\n" +
+	"\x03p99\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x03p99\x12+\n" +
+	"\x03max\x18\a \x01(\v2\x19.google.protobuf.DurationR\x03max\x120\n" +
+	"\aslowest\x18\b \x03(\v2\x16.leat.fleet.v1.ArrivalR\aslowest\"J\n" +
+	"\aArrival\x12\x10\n" +
+	"\x03ref\x18\x01 \x01(\tR\x03ref\x12-\n" +
+	"\x04took\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x04took\"K\n" +
 	"\x15GetFleetStatusRequest\x12\x18\n" +
 	"\aproject\x18\x01 \x01(\tR\aproject\x12\x18\n" +
 	"\acluster\x18\x02 \x01(\tR\acluster\"\xd4\x02\n" +
@@ -1286,7 +1559,7 @@ func file_leat_fleet_v1_query_proto_rawDescGZIP() []byte {
 }
 
 var file_leat_fleet_v1_query_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_leat_fleet_v1_query_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_leat_fleet_v1_query_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_leat_fleet_v1_query_proto_goTypes = []any{
 	(ProblemSeverity)(0),           // 0: leat.fleet.v1.ProblemSeverity
 	(*FleetQuery)(nil),             // 1: leat.fleet.v1.FleetQuery
@@ -1297,48 +1570,62 @@ var file_leat_fleet_v1_query_proto_goTypes = []any{
 	(*FleetRow)(nil),               // 6: leat.fleet.v1.FleetRow
 	(*FleetGroups)(nil),            // 7: leat.fleet.v1.FleetGroups
 	(*FleetGroup)(nil),             // 8: leat.fleet.v1.FleetGroup
-	(*GetFleetStatusRequest)(nil),  // 9: leat.fleet.v1.GetFleetStatusRequest
-	(*GetFleetStatusResponse)(nil), // 10: leat.fleet.v1.GetFleetStatusResponse
-	(*ProblemGroup)(nil),           // 11: leat.fleet.v1.ProblemGroup
-	nil,                            // 12: leat.fleet.v1.FleetRow.LabelsEntry
-	(*timestamppb.Timestamp)(nil),  // 13: google.protobuf.Timestamp
-	(v1.Reason)(0),                 // 14: leat.errors.v1.Reason
-	(*Document)(nil),               // 15: leat.fleet.v1.Document
+	(*CommitArrival)(nil),          // 9: leat.fleet.v1.CommitArrival
+	(*ArrivalTimes)(nil),           // 10: leat.fleet.v1.ArrivalTimes
+	(*Arrival)(nil),                // 11: leat.fleet.v1.Arrival
+	(*GetFleetStatusRequest)(nil),  // 12: leat.fleet.v1.GetFleetStatusRequest
+	(*GetFleetStatusResponse)(nil), // 13: leat.fleet.v1.GetFleetStatusResponse
+	(*ProblemGroup)(nil),           // 14: leat.fleet.v1.ProblemGroup
+	nil,                            // 15: leat.fleet.v1.FleetRow.LabelsEntry
+	(*timestamppb.Timestamp)(nil),  // 16: google.protobuf.Timestamp
+	(v1.Reason)(0),                 // 17: leat.errors.v1.Reason
+	(*Document)(nil),               // 18: leat.fleet.v1.Document
+	(*durationpb.Duration)(nil),    // 19: google.protobuf.Duration
 }
 var file_leat_fleet_v1_query_proto_depIdxs = []int32{
 	1,  // 0: leat.fleet.v1.QueryFleetRequest.query:type_name -> leat.fleet.v1.FleetQuery
 	6,  // 1: leat.fleet.v1.QueryFleetResponse.rows:type_name -> leat.fleet.v1.FleetRow
 	7,  // 2: leat.fleet.v1.QueryFleetResponse.groups:type_name -> leat.fleet.v1.FleetGroups
-	1,  // 3: leat.fleet.v1.WatchQueryRequest.query:type_name -> leat.fleet.v1.FleetQuery
-	6,  // 4: leat.fleet.v1.WatchQueryResponse.rows:type_name -> leat.fleet.v1.FleetRow
-	7,  // 5: leat.fleet.v1.WatchQueryResponse.groups:type_name -> leat.fleet.v1.FleetGroups
-	12, // 6: leat.fleet.v1.FleetRow.labels:type_name -> leat.fleet.v1.FleetRow.LabelsEntry
-	13, // 7: leat.fleet.v1.FleetRow.since:type_name -> google.protobuf.Timestamp
-	14, // 8: leat.fleet.v1.FleetRow.reason:type_name -> leat.errors.v1.Reason
-	13, // 9: leat.fleet.v1.FleetRow.last_seen_at:type_name -> google.protobuf.Timestamp
-	13, // 10: leat.fleet.v1.FleetRow.create_time:type_name -> google.protobuf.Timestamp
-	15, // 11: leat.fleet.v1.FleetRow.document:type_name -> leat.fleet.v1.Document
-	8,  // 12: leat.fleet.v1.FleetGroups.groups:type_name -> leat.fleet.v1.FleetGroup
-	11, // 13: leat.fleet.v1.GetFleetStatusResponse.problems:type_name -> leat.fleet.v1.ProblemGroup
-	0,  // 14: leat.fleet.v1.GetFleetStatusResponse.severity:type_name -> leat.fleet.v1.ProblemSeverity
-	8,  // 15: leat.fleet.v1.GetFleetStatusResponse.services:type_name -> leat.fleet.v1.FleetGroup
-	8,  // 16: leat.fleet.v1.GetFleetStatusResponse.clusters:type_name -> leat.fleet.v1.FleetGroup
-	8,  // 17: leat.fleet.v1.GetFleetStatusResponse.repositories:type_name -> leat.fleet.v1.FleetGroup
-	0,  // 18: leat.fleet.v1.ProblemGroup.severity:type_name -> leat.fleet.v1.ProblemSeverity
-	14, // 19: leat.fleet.v1.ProblemGroup.reason:type_name -> leat.errors.v1.Reason
-	13, // 20: leat.fleet.v1.ProblemGroup.first_since:type_name -> google.protobuf.Timestamp
-	13, // 21: leat.fleet.v1.ProblemGroup.last_since:type_name -> google.protobuf.Timestamp
-	2,  // 22: leat.fleet.v1.QueryService.QueryFleet:input_type -> leat.fleet.v1.QueryFleetRequest
-	4,  // 23: leat.fleet.v1.QueryService.WatchQuery:input_type -> leat.fleet.v1.WatchQueryRequest
-	9,  // 24: leat.fleet.v1.QueryService.GetFleetStatus:input_type -> leat.fleet.v1.GetFleetStatusRequest
-	3,  // 25: leat.fleet.v1.QueryService.QueryFleet:output_type -> leat.fleet.v1.QueryFleetResponse
-	5,  // 26: leat.fleet.v1.QueryService.WatchQuery:output_type -> leat.fleet.v1.WatchQueryResponse
-	10, // 27: leat.fleet.v1.QueryService.GetFleetStatus:output_type -> leat.fleet.v1.GetFleetStatusResponse
-	25, // [25:28] is the sub-list for method output_type
-	22, // [22:25] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	9,  // 3: leat.fleet.v1.QueryFleetResponse.arrival:type_name -> leat.fleet.v1.CommitArrival
+	1,  // 4: leat.fleet.v1.WatchQueryRequest.query:type_name -> leat.fleet.v1.FleetQuery
+	6,  // 5: leat.fleet.v1.WatchQueryResponse.rows:type_name -> leat.fleet.v1.FleetRow
+	7,  // 6: leat.fleet.v1.WatchQueryResponse.groups:type_name -> leat.fleet.v1.FleetGroups
+	9,  // 7: leat.fleet.v1.WatchQueryResponse.arrival:type_name -> leat.fleet.v1.CommitArrival
+	15, // 8: leat.fleet.v1.FleetRow.labels:type_name -> leat.fleet.v1.FleetRow.LabelsEntry
+	16, // 9: leat.fleet.v1.FleetRow.since:type_name -> google.protobuf.Timestamp
+	17, // 10: leat.fleet.v1.FleetRow.reason:type_name -> leat.errors.v1.Reason
+	16, // 11: leat.fleet.v1.FleetRow.last_seen_at:type_name -> google.protobuf.Timestamp
+	16, // 12: leat.fleet.v1.FleetRow.create_time:type_name -> google.protobuf.Timestamp
+	18, // 13: leat.fleet.v1.FleetRow.document:type_name -> leat.fleet.v1.Document
+	8,  // 14: leat.fleet.v1.FleetGroups.groups:type_name -> leat.fleet.v1.FleetGroup
+	10, // 15: leat.fleet.v1.CommitArrival.applied:type_name -> leat.fleet.v1.ArrivalTimes
+	10, // 16: leat.fleet.v1.CommitArrival.healthy:type_name -> leat.fleet.v1.ArrivalTimes
+	19, // 17: leat.fleet.v1.ArrivalTimes.p50:type_name -> google.protobuf.Duration
+	19, // 18: leat.fleet.v1.ArrivalTimes.p90:type_name -> google.protobuf.Duration
+	19, // 19: leat.fleet.v1.ArrivalTimes.p99:type_name -> google.protobuf.Duration
+	19, // 20: leat.fleet.v1.ArrivalTimes.max:type_name -> google.protobuf.Duration
+	11, // 21: leat.fleet.v1.ArrivalTimes.slowest:type_name -> leat.fleet.v1.Arrival
+	19, // 22: leat.fleet.v1.Arrival.took:type_name -> google.protobuf.Duration
+	14, // 23: leat.fleet.v1.GetFleetStatusResponse.problems:type_name -> leat.fleet.v1.ProblemGroup
+	0,  // 24: leat.fleet.v1.GetFleetStatusResponse.severity:type_name -> leat.fleet.v1.ProblemSeverity
+	8,  // 25: leat.fleet.v1.GetFleetStatusResponse.services:type_name -> leat.fleet.v1.FleetGroup
+	8,  // 26: leat.fleet.v1.GetFleetStatusResponse.clusters:type_name -> leat.fleet.v1.FleetGroup
+	8,  // 27: leat.fleet.v1.GetFleetStatusResponse.repositories:type_name -> leat.fleet.v1.FleetGroup
+	0,  // 28: leat.fleet.v1.ProblemGroup.severity:type_name -> leat.fleet.v1.ProblemSeverity
+	17, // 29: leat.fleet.v1.ProblemGroup.reason:type_name -> leat.errors.v1.Reason
+	16, // 30: leat.fleet.v1.ProblemGroup.first_since:type_name -> google.protobuf.Timestamp
+	16, // 31: leat.fleet.v1.ProblemGroup.last_since:type_name -> google.protobuf.Timestamp
+	2,  // 32: leat.fleet.v1.QueryService.QueryFleet:input_type -> leat.fleet.v1.QueryFleetRequest
+	4,  // 33: leat.fleet.v1.QueryService.WatchQuery:input_type -> leat.fleet.v1.WatchQueryRequest
+	12, // 34: leat.fleet.v1.QueryService.GetFleetStatus:input_type -> leat.fleet.v1.GetFleetStatusRequest
+	3,  // 35: leat.fleet.v1.QueryService.QueryFleet:output_type -> leat.fleet.v1.QueryFleetResponse
+	5,  // 36: leat.fleet.v1.QueryService.WatchQuery:output_type -> leat.fleet.v1.WatchQueryResponse
+	13, // 37: leat.fleet.v1.QueryService.GetFleetStatus:output_type -> leat.fleet.v1.GetFleetStatusResponse
+	35, // [35:38] is the sub-list for method output_type
+	32, // [32:35] is the sub-list for method input_type
+	32, // [32:32] is the sub-list for extension type_name
+	32, // [32:32] is the sub-list for extension extendee
+	0,  // [0:32] is the sub-list for field type_name
 }
 
 func init() { file_leat_fleet_v1_query_proto_init() }
@@ -1353,7 +1640,7 @@ func file_leat_fleet_v1_query_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leat_fleet_v1_query_proto_rawDesc), len(file_leat_fleet_v1_query_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   12,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -90,7 +90,7 @@ func (s *Queries) QueryFleet(ctx context.Context, req *fleetv1.QueryFleetRequest
 	if err != nil {
 		return nil, err
 	}
-	response := &fleetv1.QueryFleetResponse{Rows: c.rows(result), Total: int32(result.Total), Groups: groupsMessage(result)}
+	response := &fleetv1.QueryFleetResponse{Rows: c.rows(result), Total: int32(result.Total), Groups: groupsMessage(result), Arrival: arrivalMessage(result.Arrival)}
 	if req.GetDocuments() {
 		err = s.addDocuments(ctx, c, result, response.GetRows())
 	}
@@ -125,6 +125,7 @@ func fleetQueryOf(m *fleetv1.FleetQuery) (*find.Query, error) {
 	q, err := find.NewQuery(find.Params{
 		Kind: catalog.Kind(m.GetKind()), Filter: m.GetFilter(), Project: m.GetProject(), Cluster: cluster, Order: m.GetOrder(),
 		Offset: int(m.GetOffset()), Size: int(m.GetSize()), GroupBy: m.GetGroupBy(),
+		ArrivalOf: m.GetArrivalOf(),
 	})
 	return q, fielderr.Within("query", err)
 }
@@ -283,7 +284,9 @@ func (w *queryWatch) look(ctx context.Context, isBeat bool) error {
 			return err
 		}
 	}
-	message, err := w.sent.update(rows, &fleetv1.WatchQueryResponse{Total: int32(result.Total), Groups: groupsMessage(result)})
+	message, err := w.sent.update(rows, &fleetv1.WatchQueryResponse{
+		Total: int32(result.Total), Groups: groupsMessage(result), Arrival: arrivalMessage(result.Arrival),
+	})
 	if message == nil || err != nil {
 		return err
 	}
@@ -333,7 +336,7 @@ func (w *sentWindow) update(rows []*fleetv1.FleetRow, counts *fleetv1.WatchQuery
 		message.Window, message.HasWindow = window, true
 	}
 	if w.counts == nil || !proto.Equal(counts, w.counts) {
-		message.Total, message.Groups, message.HasCounts = counts.GetTotal(), counts.GetGroups(), true
+		message.Total, message.Groups, message.Arrival, message.HasCounts = counts.GetTotal(), counts.GetGroups(), counts.GetArrival(), true
 	}
 	w.digests, w.window, w.counts = next, window, counts
 	if len(message.GetRows()) == 0 && !message.GetHasWindow() && !message.GetHasCounts() {

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"unicode/utf8"
 
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/internal/contract/objectname"
@@ -86,6 +88,26 @@ func groupsMessage(result *find.Result) []*fleetv1.FleetGroups {
 			return &fleetv1.FleetGroup{Value: n.Value, Count: int32(n.N)}
 		})}
 	})
+}
+
+// arrivalMessage returns nil for a query that measures nothing.
+func arrivalMessage(a *find.Arrival) *fleetv1.CommitArrival {
+	if a == nil {
+		return nil
+	}
+	return &fleetv1.CommitArrival{Applied: timesMessage(a.Applied), Healthy: timesMessage(a.Healthy)}
+}
+
+func timesMessage(t find.Times) *fleetv1.ArrivalTimes {
+	m := &fleetv1.ArrivalTimes{Count: int32(t.Count), Pending: int32(t.Pending), Unknown: int32(t.Unknown)}
+	if t.Count == 0 {
+		return m
+	}
+	m.P50, m.P90, m.P99, m.Max = durationpb.New(t.P50), durationpb.New(t.P90), durationpb.New(t.P99), durationpb.New(t.Max)
+	m.Slowest = wire.Each(t.Slowest, func(s find.Slow) *fleetv1.Arrival {
+		return &fleetv1.Arrival{Ref: refOf(s.Service.Name), Took: durationpb.New(s.Took)}
+	})
+	return m
 }
 
 // orUnknown names the phase that is not known.

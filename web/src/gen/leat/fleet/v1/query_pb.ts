@@ -7,8 +7,8 @@
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
-import type { Timestamp } from "@bufbuild/protobuf/wkt";
-import { file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
+import type { Duration, Timestamp } from "@bufbuild/protobuf/wkt";
+import { file_google_protobuf_duration, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import type { Reason } from "../../errors/v1/reason_pb";
 import { file_leat_errors_v1_reason } from "../../errors/v1/reason_pb";
 import type { Document } from "./document_pb";
@@ -19,7 +19,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file leat/fleet/v1/query.proto.
  */
 export const file_leat_fleet_v1_query: GenFile = /*@__PURE__*/
-  fileDesc("ChlsZWF0L2ZsZWV0L3YxL3F1ZXJ5LnByb3RvEg1sZWF0LmZsZWV0LnYxIosBCgpGbGVldFF1ZXJ5EgwKBGtpbmQYASABKAkSDgoGZmlsdGVyGAIgASgJEg8KB3Byb2plY3QYAyABKAkSDwoHY2x1c3RlchgEIAEoCRINCgVvcmRlchgFIAEoCRIOCgZvZmZzZXQYBiABKAUSDAoEc2l6ZRgHIAEoBRIQCghncm91cF9ieRgIIAMoCSJQChFRdWVyeUZsZWV0UmVxdWVzdBIoCgVxdWVyeRgBIAEoCzIZLmxlYXQuZmxlZXQudjEuRmxlZXRRdWVyeRIRCglkb2N1bWVudHMYAiABKAgidgoSUXVlcnlGbGVldFJlc3BvbnNlEiUKBHJvd3MYASADKAsyFy5sZWF0LmZsZWV0LnYxLkZsZWV0Um93Eg0KBXRvdGFsGAIgASgFEioKBmdyb3VwcxgDIAMoCzIaLmxlYXQuZmxlZXQudjEuRmxlZXRHcm91cHMiUAoRV2F0Y2hRdWVyeVJlcXVlc3QSKAoFcXVlcnkYASABKAsyGS5sZWF0LmZsZWV0LnYxLkZsZWV0UXVlcnkSEQoJZG9jdW1lbnRzGAIgASgIIq4BChJXYXRjaFF1ZXJ5UmVzcG9uc2USJQoEcm93cxgBIAMoCzIXLmxlYXQuZmxlZXQudjEuRmxlZXRSb3cSDgoGd2luZG93GAIgAygJEhIKCmhhc193aW5kb3cYAyABKAgSDQoFdG90YWwYBCABKAUSKgoGZ3JvdXBzGAUgAygLMhoubGVhdC5mbGVldC52MS5GbGVldEdyb3VwcxISCgpoYXNfY291bnRzGAYgASgIIv8ECghGbGVldFJvdxILCgNyZWYYASABKAkSDAoEbmFtZRgCIAEoCRIPCgdwcm9qZWN0GAMgASgJEjMKBmxhYmVscxgEIAMoCzIjLmxlYXQuZmxlZXQudjEuRmxlZXRSb3cuTGFiZWxzRW50cnkSDwoHY2x1c3RlchgFIAEoCRIRCgluYW1lc3BhY2UYBiABKAkSDQoFcGhhc2UYByABKAkSKQoFc2luY2UYCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiYKBnJlYXNvbhgJIAEoDjIWLmxlYXQuZXJyb3JzLnYxLlJlYXNvbhIPCgdtZXNzYWdlGAogASgJEhQKDHJlcG9zaXRvcmllcxgLIAMoCRIPCgdjb21taXRzGAwgAygJEhAKCHZlcnNpb25zGA0gAygJEg4KBnN5bmNlZBgOIAEoCBIOCgZwYXVzZWQYDyABKAgSDwoHZHJpZnRlZBgQIAEoBRINCgV0b3RhbBgRIAEoBRIPCgdoZWFsdGh5GBIgASgFEjAKDGxhc3Rfc2Vlbl9hdBgTIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASGgoSa3ViZXJuZXRlc192ZXJzaW9uGBQgASgJEgsKA3VybBgVIAEoCRIvCgtjcmVhdGVfdGltZRgWIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASCwoDY2FuGBcgAygJEikKCGRvY3VtZW50GBggASgLMhcubGVhdC5mbGVldC52MS5Eb2N1bWVudBotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIlgKC0ZsZWV0R3JvdXBzEg0KBWZpZWxkGAEgASgJEikKBmdyb3VwcxgCIAMoCzIZLmxlYXQuZmxlZXQudjEuRmxlZXRHcm91cBIPCgdvbWl0dGVkGAMgASgFIioKCkZsZWV0R3JvdXASDQoFdmFsdWUYASABKAkSDQoFY291bnQYAiABKAUiOQoVR2V0RmxlZXRTdGF0dXNSZXF1ZXN0Eg8KB3Byb2plY3QYASABKAkSDwoHY2x1c3RlchgCIAEoCSKVAgoWR2V0RmxlZXRTdGF0dXNSZXNwb25zZRItCghwcm9ibGVtcxgBIAMoCzIbLmxlYXQuZmxlZXQudjEuUHJvYmxlbUdyb3VwEg8KB29taXR0ZWQYAiABKAUSMAoIc2V2ZXJpdHkYAyABKA4yHi5sZWF0LmZsZWV0LnYxLlByb2JsZW1TZXZlcml0eRIrCghzZXJ2aWNlcxgEIAMoCzIZLmxlYXQuZmxlZXQudjEuRmxlZXRHcm91cBIrCghjbHVzdGVycxgFIAMoCzIZLmxlYXQuZmxlZXQudjEuRmxlZXRHcm91cBIvCgxyZXBvc2l0b3JpZXMYBiADKAsyGS5sZWF0LmZsZWV0LnYxLkZsZWV0R3JvdXAi9AIKDFByb2JsZW1Hcm91cBIwCghzZXZlcml0eRgBIAEoDjIeLmxlYXQuZmxlZXQudjEuUHJvYmxlbVNldmVyaXR5EgwKBGtpbmQYAiABKAkSJgoGcmVhc29uGAMgASgOMhYubGVhdC5lcnJvcnMudjEuUmVhc29uEg8KB21lc3NhZ2UYBCABKAkSEgoKcmVwb3NpdG9yeRgFIAEoCRIOCgZjb21taXQYBiABKAkSDwoHdmVyc2lvbhgHIAEoCRIPCgdvYmplY3RzGAggASgFEhAKCGNsdXN0ZXJzGAkgASgFEhAKCHNlcnZpY2VzGAogASgFEi8KC2ZpcnN0X3NpbmNlGAsgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpsYXN0X3NpbmNlGAwgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghleGFtcGxlcxgNIAMoCRIOCgZmaWx0ZXIYDiABKAkqqwEKD1Byb2JsZW1TZXZlcml0eRIgChxQUk9CTEVNX1NFVkVSSVRZX1VOU1BFQ0lGSUVEEAASHAoYUFJPQkxFTV9TRVZFUklUWV9XQUlUSU5HEAESHAoYUFJPQkxFTV9TRVZFUklUWV9XQVJOSU5HEAISHQoZUFJPQkxFTV9TRVZFUklUWV9ERUdSQURFRBADEhsKF1BST0JMRU1fU0VWRVJJVFlfRkFJTEVEEAQypAIKDFF1ZXJ5U2VydmljZRJWCgpRdWVyeUZsZWV0EiAubGVhdC5mbGVldC52MS5RdWVyeUZsZWV0UmVxdWVzdBohLmxlYXQuZmxlZXQudjEuUXVlcnlGbGVldFJlc3BvbnNlIgOQAgESWAoKV2F0Y2hRdWVyeRIgLmxlYXQuZmxlZXQudjEuV2F0Y2hRdWVyeVJlcXVlc3QaIS5sZWF0LmZsZWV0LnYxLldhdGNoUXVlcnlSZXNwb25zZSIDkAIBMAESYgoOR2V0RmxlZXRTdGF0dXMSJC5sZWF0LmZsZWV0LnYxLkdldEZsZWV0U3RhdHVzUmVxdWVzdBolLmxlYXQuZmxlZXQudjEuR2V0RmxlZXRTdGF0dXNSZXNwb25zZSIDkAIBYgZwcm90bzM", [file_google_protobuf_timestamp, file_leat_errors_v1_reason, file_leat_fleet_v1_document]);
+  fileDesc("ChlsZWF0L2ZsZWV0L3YxL3F1ZXJ5LnByb3RvEg1sZWF0LmZsZWV0LnYxIp8BCgpGbGVldFF1ZXJ5EgwKBGtpbmQYASABKAkSDgoGZmlsdGVyGAIgASgJEg8KB3Byb2plY3QYAyABKAkSDwoHY2x1c3RlchgEIAEoCRINCgVvcmRlchgFIAEoCRIOCgZvZmZzZXQYBiABKAUSDAoEc2l6ZRgHIAEoBRIQCghncm91cF9ieRgIIAMoCRISCgphcnJpdmFsX29mGAkgASgJIlAKEVF1ZXJ5RmxlZXRSZXF1ZXN0EigKBXF1ZXJ5GAEgASgLMhkubGVhdC5mbGVldC52MS5GbGVldFF1ZXJ5EhEKCWRvY3VtZW50cxgCIAEoCCKlAQoSUXVlcnlGbGVldFJlc3BvbnNlEiUKBHJvd3MYASADKAsyFy5sZWF0LmZsZWV0LnYxLkZsZWV0Um93Eg0KBXRvdGFsGAIgASgFEioKBmdyb3VwcxgDIAMoCzIaLmxlYXQuZmxlZXQudjEuRmxlZXRHcm91cHMSLQoHYXJyaXZhbBgEIAEoCzIcLmxlYXQuZmxlZXQudjEuQ29tbWl0QXJyaXZhbCJQChFXYXRjaFF1ZXJ5UmVxdWVzdBIoCgVxdWVyeRgBIAEoCzIZLmxlYXQuZmxlZXQudjEuRmxlZXRRdWVyeRIRCglkb2N1bWVudHMYAiABKAgi3QEKEldhdGNoUXVlcnlSZXNwb25zZRIlCgRyb3dzGAEgAygLMhcubGVhdC5mbGVldC52MS5GbGVldFJvdxIOCgZ3aW5kb3cYAiADKAkSEgoKaGFzX3dpbmRvdxgDIAEoCBINCgV0b3RhbBgEIAEoBRIqCgZncm91cHMYBSADKAsyGi5sZWF0LmZsZWV0LnYxLkZsZWV0R3JvdXBzEhIKCmhhc19jb3VudHMYBiABKAgSLQoHYXJyaXZhbBgHIAEoCzIcLmxlYXQuZmxlZXQudjEuQ29tbWl0QXJyaXZhbCL/BAoIRmxlZXRSb3cSCwoDcmVmGAEgASgJEgwKBG5hbWUYAiABKAkSDwoHcHJvamVjdBgDIAEoCRIzCgZsYWJlbHMYBCADKAsyIy5sZWF0LmZsZWV0LnYxLkZsZWV0Um93LkxhYmVsc0VudHJ5Eg8KB2NsdXN0ZXIYBSABKAkSEQoJbmFtZXNwYWNlGAYgASgJEg0KBXBoYXNlGAcgASgJEikKBXNpbmNlGAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBImCgZyZWFzb24YCSABKA4yFi5sZWF0LmVycm9ycy52MS5SZWFzb24SDwoHbWVzc2FnZRgKIAEoCRIUCgxyZXBvc2l0b3JpZXMYCyADKAkSDwoHY29tbWl0cxgMIAMoCRIQCgh2ZXJzaW9ucxgNIAMoCRIOCgZzeW5jZWQYDiABKAgSDgoGcGF1c2VkGA8gASgIEg8KB2RyaWZ0ZWQYECABKAUSDQoFdG90YWwYESABKAUSDwoHaGVhbHRoeRgSIAEoBRIwCgxsYXN0X3NlZW5fYXQYEyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhoKEmt1YmVybmV0ZXNfdmVyc2lvbhgUIAEoCRILCgN1cmwYFSABKAkSLwoLY3JlYXRlX3RpbWUYFiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEgsKA2NhbhgXIAMoCRIpCghkb2N1bWVudBgYIAEoCzIXLmxlYXQuZmxlZXQudjEuRG9jdW1lbnQaLQoLTGFiZWxzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASJYCgtGbGVldEdyb3VwcxINCgVmaWVsZBgBIAEoCRIpCgZncm91cHMYAiADKAsyGS5sZWF0LmZsZWV0LnYxLkZsZWV0R3JvdXASDwoHb21pdHRlZBgDIAEoBSIqCgpGbGVldEdyb3VwEg0KBXZhbHVlGAEgASgJEg0KBWNvdW50GAIgASgFImsKDUNvbW1pdEFycml2YWwSLAoHYXBwbGllZBgBIAEoCzIbLmxlYXQuZmxlZXQudjEuQXJyaXZhbFRpbWVzEiwKB2hlYWx0aHkYAiABKAsyGy5sZWF0LmZsZWV0LnYxLkFycml2YWxUaW1lcyKIAgoMQXJyaXZhbFRpbWVzEg0KBWNvdW50GAEgASgFEg8KB3BlbmRpbmcYAiABKAUSDwoHdW5rbm93bhgDIAEoBRImCgNwNTAYBCABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SJgoDcDkwGAUgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEiYKA3A5ORgGIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhImCgNtYXgYByABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SJwoHc2xvd2VzdBgIIAMoCzIWLmxlYXQuZmxlZXQudjEuQXJyaXZhbCI/CgdBcnJpdmFsEgsKA3JlZhgBIAEoCRInCgR0b29rGAIgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uIjkKFUdldEZsZWV0U3RhdHVzUmVxdWVzdBIPCgdwcm9qZWN0GAEgASgJEg8KB2NsdXN0ZXIYAiABKAkilQIKFkdldEZsZWV0U3RhdHVzUmVzcG9uc2USLQoIcHJvYmxlbXMYASADKAsyGy5sZWF0LmZsZWV0LnYxLlByb2JsZW1Hcm91cBIPCgdvbWl0dGVkGAIgASgFEjAKCHNldmVyaXR5GAMgASgOMh4ubGVhdC5mbGVldC52MS5Qcm9ibGVtU2V2ZXJpdHkSKwoIc2VydmljZXMYBCADKAsyGS5sZWF0LmZsZWV0LnYxLkZsZWV0R3JvdXASKwoIY2x1c3RlcnMYBSADKAsyGS5sZWF0LmZsZWV0LnYxLkZsZWV0R3JvdXASLwoMcmVwb3NpdG9yaWVzGAYgAygLMhkubGVhdC5mbGVldC52MS5GbGVldEdyb3VwIvQCCgxQcm9ibGVtR3JvdXASMAoIc2V2ZXJpdHkYASABKA4yHi5sZWF0LmZsZWV0LnYxLlByb2JsZW1TZXZlcml0eRIMCgRraW5kGAIgASgJEiYKBnJlYXNvbhgDIAEoDjIWLmxlYXQuZXJyb3JzLnYxLlJlYXNvbhIPCgdtZXNzYWdlGAQgASgJEhIKCnJlcG9zaXRvcnkYBSABKAkSDgoGY29tbWl0GAYgASgJEg8KB3ZlcnNpb24YByABKAkSDwoHb2JqZWN0cxgIIAEoBRIQCghjbHVzdGVycxgJIAEoBRIQCghzZXJ2aWNlcxgKIAEoBRIvCgtmaXJzdF9zaW5jZRgLIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKbGFzdF9zaW5jZRgMIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIZXhhbXBsZXMYDSADKAkSDgoGZmlsdGVyGA4gASgJKqsBCg9Qcm9ibGVtU2V2ZXJpdHkSIAocUFJPQkxFTV9TRVZFUklUWV9VTlNQRUNJRklFRBAAEhwKGFBST0JMRU1fU0VWRVJJVFlfV0FJVElORxABEhwKGFBST0JMRU1fU0VWRVJJVFlfV0FSTklORxACEh0KGVBST0JMRU1fU0VWRVJJVFlfREVHUkFERUQQAxIbChdQUk9CTEVNX1NFVkVSSVRZX0ZBSUxFRBAEMqQCCgxRdWVyeVNlcnZpY2USVgoKUXVlcnlGbGVldBIgLmxlYXQuZmxlZXQudjEuUXVlcnlGbGVldFJlcXVlc3QaIS5sZWF0LmZsZWV0LnYxLlF1ZXJ5RmxlZXRSZXNwb25zZSIDkAIBElgKCldhdGNoUXVlcnkSIC5sZWF0LmZsZWV0LnYxLldhdGNoUXVlcnlSZXF1ZXN0GiEubGVhdC5mbGVldC52MS5XYXRjaFF1ZXJ5UmVzcG9uc2UiA5ACATABEmIKDkdldEZsZWV0U3RhdHVzEiQubGVhdC5mbGVldC52MS5HZXRGbGVldFN0YXR1c1JlcXVlc3QaJS5sZWF0LmZsZWV0LnYxLkdldEZsZWV0U3RhdHVzUmVzcG9uc2UiA5ACAWIGcHJvdG8z", [file_google_protobuf_duration, file_google_protobuf_timestamp, file_leat_errors_v1_reason, file_leat_fleet_v1_document]);
 
 /**
  * FleetQuery selects, orders and groups objects of one kind.
@@ -85,6 +85,14 @@ export type FleetQuery = Message<"leat.fleet.v1.FleetQuery"> & {
    * @generated from field: repeated string group_by = 8;
    */
   groupBy: string[];
+
+  /**
+   * Measure how long this commit took to arrive at the selected services: the commit, or its first characters, at least
+   * four. Of services alone. Empty: nothing is measured.
+   *
+   * @generated from field: string arrival_of = 9;
+   */
+  arrivalOf: string;
 };
 
 /**
@@ -148,6 +156,13 @@ export type QueryFleetResponse = Message<"leat.fleet.v1.QueryFleetResponse"> & {
    * @generated from field: repeated leat.fleet.v1.FleetGroups groups = 3;
    */
   groups: FleetGroups[];
+
+  /**
+   * How long the query's commit took to arrive. Unset unless the query asks for it.
+   *
+   * @generated from field: leat.fleet.v1.CommitArrival arrival = 4;
+   */
+  arrival?: CommitArrival | undefined;
 };
 
 /**
@@ -233,6 +248,13 @@ export type WatchQueryResponse = Message<"leat.fleet.v1.WatchQueryResponse"> & {
    * @generated from field: bool has_counts = 6;
    */
   hasCounts: boolean;
+
+  /**
+   * How long the query's commit took to arrive. Unset if has_counts is false, and unless the query asks for it.
+   *
+   * @generated from field: leat.fleet.v1.CommitArrival arrival = 7;
+   */
+  arrival?: CommitArrival | undefined;
 };
 
 /**
@@ -488,6 +510,138 @@ export const FleetGroupSchema: GenMessage<FleetGroup> = /*@__PURE__*/
   messageDesc(file_leat_fleet_v1_query, 7);
 
 /**
+ * CommitArrival is how long a commit took to arrive at services. The time of a service begins when the hub put the latest
+ * change of the service with this commit into the plan of its cluster. The clock of the person who committed takes no part.
+ * The way of the plan to the agent is from the hub's clock to the cluster's, and counts as nothing if that is less;
+ * everything from there on is measured by the agent. A service that neither has the commit nor is to have it does not
+ * count.
+ *
+ * @generated from message leat.fleet.v1.CommitArrival
+ */
+export type CommitArrival = Message<"leat.fleet.v1.CommitArrival"> & {
+  /**
+   * Until everything was applied.
+   *
+   * @generated from field: leat.fleet.v1.ArrivalTimes applied = 1;
+   */
+  applied?: ArrivalTimes | undefined;
+
+  /**
+   * Until everything was healthy for the first time.
+   *
+   * @generated from field: leat.fleet.v1.ArrivalTimes healthy = 2;
+   */
+  healthy?: ArrivalTimes | undefined;
+};
+
+/**
+ * Describes the message leat.fleet.v1.CommitArrival.
+ * Use `create(CommitArrivalSchema)` to create a new message.
+ */
+export const CommitArrivalSchema: GenMessage<CommitArrival> = /*@__PURE__*/
+  messageDesc(file_leat_fleet_v1_query, 8);
+
+/**
+ * ArrivalTimes summarizes the times of all services, without sampling and rounding: a percentile is the time of the
+ * first service, by time, that at least this share of the measured services does not exceed.
+ *
+ * @generated from message leat.fleet.v1.ArrivalTimes
+ */
+export type ArrivalTimes = Message<"leat.fleet.v1.ArrivalTimes"> & {
+  /**
+   * How many services were measured. The percentiles are unset if none was.
+   *
+   * @generated from field: int32 count = 1;
+   */
+  count: number;
+
+  /**
+   * How many the commit has not reached yet.
+   *
+   * @generated from field: int32 pending = 2;
+   */
+  pending: number;
+
+  /**
+   * How many it has reached in a time that is not known: their agent has started again since, or they are paused or on
+   * the way to the next change.
+   *
+   * @generated from field: int32 unknown = 3;
+   */
+  unknown: number;
+
+  /**
+   * The time of half of them.
+   *
+   * @generated from field: google.protobuf.Duration p50 = 4;
+   */
+  p50?: Duration | undefined;
+
+  /**
+   * The time of 90 %.
+   *
+   * @generated from field: google.protobuf.Duration p90 = 5;
+   */
+  p90?: Duration | undefined;
+
+  /**
+   * The time of 99 %.
+   *
+   * @generated from field: google.protobuf.Duration p99 = 6;
+   */
+  p99?: Duration | undefined;
+
+  /**
+   * The longest time.
+   *
+   * @generated from field: google.protobuf.Duration max = 7;
+   */
+  max?: Duration | undefined;
+
+  /**
+   * The slowest services, the slowest first, at most 5.
+   *
+   * @generated from field: repeated leat.fleet.v1.Arrival slowest = 8;
+   */
+  slowest: Arrival[];
+};
+
+/**
+ * Describes the message leat.fleet.v1.ArrivalTimes.
+ * Use `create(ArrivalTimesSchema)` to create a new message.
+ */
+export const ArrivalTimesSchema: GenMessage<ArrivalTimes> = /*@__PURE__*/
+  messageDesc(file_leat_fleet_v1_query, 9);
+
+/**
+ * Arrival is the time of one service.
+ *
+ * @generated from message leat.fleet.v1.Arrival
+ */
+export type Arrival = Message<"leat.fleet.v1.Arrival"> & {
+  /**
+   * The service, as FleetRow names it.
+   *
+   * @generated from field: string ref = 1;
+   */
+  ref: string;
+
+  /**
+   * How long it took.
+   *
+   * @generated from field: google.protobuf.Duration took = 2;
+   */
+  took?: Duration | undefined;
+};
+
+/**
+ * Describes the message leat.fleet.v1.Arrival.
+ * Use `create(ArrivalSchema)` to create a new message.
+ */
+export const ArrivalSchema: GenMessage<Arrival> = /*@__PURE__*/
+  messageDesc(file_leat_fleet_v1_query, 10);
+
+/**
  * GetFleetStatusRequest narrows the selection.
  *
  * @generated from message leat.fleet.v1.GetFleetStatusRequest
@@ -513,7 +667,7 @@ export type GetFleetStatusRequest = Message<"leat.fleet.v1.GetFleetStatusRequest
  * Use `create(GetFleetStatusRequestSchema)` to create a new message.
  */
 export const GetFleetStatusRequestSchema: GenMessage<GetFleetStatusRequest> = /*@__PURE__*/
-  messageDesc(file_leat_fleet_v1_query, 8);
+  messageDesc(file_leat_fleet_v1_query, 11);
 
 /**
  * GetFleetStatusResponse is the status of the fleet.
@@ -569,7 +723,7 @@ export type GetFleetStatusResponse = Message<"leat.fleet.v1.GetFleetStatusRespon
  * Use `create(GetFleetStatusResponseSchema)` to create a new message.
  */
 export const GetFleetStatusResponseSchema: GenMessage<GetFleetStatusResponse> = /*@__PURE__*/
-  messageDesc(file_leat_fleet_v1_query, 9);
+  messageDesc(file_leat_fleet_v1_query, 12);
 
 /**
  * ProblemGroup is one cause, and what it affects.
@@ -682,7 +836,7 @@ export type ProblemGroup = Message<"leat.fleet.v1.ProblemGroup"> & {
  * Use `create(ProblemGroupSchema)` to create a new message.
  */
 export const ProblemGroupSchema: GenMessage<ProblemGroup> = /*@__PURE__*/
-  messageDesc(file_leat_fleet_v1_query, 10);
+  messageDesc(file_leat_fleet_v1_query, 13);
 
 /**
  * ProblemSeverity is how bad a problem is.
