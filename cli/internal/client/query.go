@@ -41,6 +41,15 @@ func (c *Client) Query(ctx context.Context, query *fleetv1.FleetQuery) ([]*fleet
 	}
 }
 
+// Arrival returns how long a commit took to arrive at the services that a query selects. It is nil from hubs
+// that do not measure it.
+func (c *Client) Arrival(ctx context.Context, query *fleetv1.FleetQuery, commit string) (*fleetv1.CommitArrival, error) {
+	asked := proto.CloneOf(query)
+	asked.ArrivalOf, asked.Size = commit, 1
+	response, err := c.Queries.QueryFleet(ctx, &fleetv1.QueryFleetRequest{Query: asked})
+	return response.GetArrival(), err
+}
+
 // WatchQuery calls see with every change of a query's window, starting with the window itself, as Watch
 // does. It returns nil when ctx is cancelled.
 func (c *Client) WatchQuery(ctx context.Context, query *fleetv1.FleetQuery, see func(*fleetv1.WatchQueryResponse) error) error {

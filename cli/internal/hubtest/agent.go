@@ -11,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	"github.com/leatdev/leat/cli/internal/client"
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
@@ -170,6 +173,9 @@ func (a *Agent) report(ctx context.Context) error {
 	}
 }
 
+// planned is when the hub planned everything, according to reports.
+var planned = time.Date(2026, time.January, 2, 3, 4, 5, 0, time.UTC)
+
 // runLocked returns what becomes of an entry.
 func (a *Agent) runLocked(entry *distributorv1.PlanService) *distributorv1.ServiceReport {
 	var digests, commits []string
@@ -180,10 +186,12 @@ func (a *Agent) runLocked(entry *distributorv1.PlanService) *distributorv1.Servi
 		Service: entry.GetName(), ServiceUid: entry.GetUid(), Phase: typev1.ServicePhase_SERVICE_PHASE_HEALTHY, ObservedSpecDigest: entry.GetSpecDigest(),
 		AppliedDigests: digests, AppliedCommits: commits, ObservedDigests: digests, ObservedCommits: commits,
 		AppliedConfigDigest: entry.GetConfigDigest(), ObservedConfigDigest: entry.GetConfigDigest(),
+		PlannedAt: timestamppb.New(planned), ApplyDuration: durationpb.New(2 * time.Second),
+		Timings: &distributorv1.Timings{ArrivedAt: timestamppb.New(planned.Add(time.Second)), Healthy: durationpb.New(75 * time.Second)},
 	}
 	switch {
 	case slices.ContainsFunc(commits, func(commit string) bool { return slices.Contains(a.failing, commit) }):
-		report.Phase = typev1.ServicePhase_SERVICE_PHASE_DEGRADED
+		report.Phase, report.Timings.Healthy = typev1.ServicePhase_SERVICE_PHASE_DEGRADED, nil
 		report.Problem = &typev1.Problem{Reason: errorsv1.Reason_REASON_HEALTH_TIMEOUT, Message: "Deployment web has no replica"}
 	case a.guarded != "" && entry.GetApply().GetPruneConfirmation() != a.guarded:
 		report.Phase = typev1.ServicePhase_SERVICE_PHASE_FAILED

@@ -6,6 +6,8 @@ package fleet
 import (
 	"context"
 	"fmt"
+	"io"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/leatdev/leat/cli/internal/client"
 	"github.com/leatdev/leat/cli/internal/failure"
+	"github.com/leatdev/leat/cli/internal/show"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/internal/contract/filter"
 )
@@ -100,6 +103,28 @@ func (f *selection) expression() (string, error) {
 func (g *get) query() (*fleetv1.FleetQuery, error) {
 	text, err := g.selection.expression()
 	return &fleetv1.FleetQuery{Kind: g.target.kind, Filter: text, Project: g.project(), Order: g.selection.order, Size: client.MaxWindow}, err
+}
+
+// oneCommit is a value of --commit that names one commit, or begins it.
+var oneCommit = regexp.MustCompile(`^(sha256:)?[0-9a-f]{4,64}$`)
+
+// printArrival prints how long the commit of --commit took to arrive at the listed services. That goes to the standard
+// error, because it is not a row.
+func (g *get) printArrival(ctx context.Context, c *client.Client) error {
+	commit := *g.selection.fields["commit"]
+	if !oneCommit.MatchString(commit) || g.target.kind != "Service" {
+		return nil
+	}
+	query, err := g.query()
+	if err != nil {
+		return err
+	}
+	arrival, err := c.Arrival(ctx, query, commit)
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(g.session.Err, show.Arrival(arrival))
+	return err
 }
 
 // followQuery prints what a filter selects and then every change of it, as follow does.

@@ -45,7 +45,8 @@ can do. A single service is shown with its drift, its tests and its dry run.
 
 A list can be narrowed: --filter is a row of terms, all of which have to be true, such as
 'phase=Failed cluster.label.region=eu checkout', and the other flags are short for terms. docs/guides/find.md lists the
-fields of each kind; a field that does not exist is answered with those that do. --sort orders the list.
+fields of each kind; a field that does not exist is answered with those that do. --sort orders the list. Behind a list of
+services with one --commit, the standard error has how long that commit took to be applied and to become healthy.
 
 Tokens and sessions are shown without their secrets, and are not documents; their names are those of their people. Users who are
 not administrators see only what concerns themselves.`,
@@ -171,7 +172,10 @@ func (g *get) run(ctx context.Context) error {
 		return err
 	}
 	if g.format == show.Table {
-		return g.table().Print(g.session.Out, time.Now(), objects)
+		if err := g.table().Print(g.session.Out, time.Now(), objects); err != nil {
+			return err
+		}
+		return g.printArrival(ctx, c)
 	}
 	return show.Objects(g.session.Out, g.format, g.session.Style(g.session.Out), time.Now(), g.target.kind, objects)
 }
