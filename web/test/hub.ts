@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-import { create } from "@bufbuild/protobuf";
+import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { BinaryWriter } from "@bufbuild/protobuf/wire";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError, createRouterTransport, type ServiceImpl } from "@connectrpc/connect";
@@ -12,6 +12,7 @@ import { FleetService } from "../src/gen/leat/fleet/v1/fleet_pb";
 import { FleetSourceService } from "../src/gen/leat/fleet/v1/fleet_source_pb";
 import { GlobalServiceService } from "../src/gen/leat/fleet/v1/global_service_pb";
 import {
+  type CommitArrivalSchema,
   type FleetQuery,
   type FleetRow,
   FleetRowSchema,
@@ -27,6 +28,7 @@ import { RepositoryPhase } from "../src/gen/leat/gitcache/v1/repository_pb";
 import { TunnelService } from "../src/gen/leat/tunnel/v1/tunnel_pb";
 import { ServicePhase } from "../src/gen/leat/type/v1/state_pb";
 import { type Around, createHub, type Hub } from "../src/hub/hub.ts";
+import { arrivalOf } from "./arrival.ts";
 
 // A hub in the page, with a fleet that was invented. A test changes what it answers.
 
@@ -307,6 +309,8 @@ const documents: Record<string, () => Document> = {
 /** Sizes are how many objects of each kind there are. */
 export interface Answers {
   sizes: Record<string, number>;
+  /** How long a commit took to arrive at so many services, for queries that ask for it. */
+  arrival: (all: number) => MessageInitShape<typeof CommitArrivalSchema> | undefined;
   status: () => GetFleetStatusResponse;
   /** Is asked before each call, and throws what the call fails with. */
   before: (call: string) => void | Promise<void>;
@@ -352,6 +356,7 @@ const never = (signal: AbortSignal) =>
 export function makeHub(change: Partial<Answers> = {}): { hub: Hub; answers: Answers } {
   const answers: Answers = {
     sizes: { Service: 10_000, Cluster: 1000, Repository: 42 },
+    arrival: arrivalOf,
     status: fullStatus,
     before: () => {},
     queries: [],
@@ -394,7 +399,12 @@ export function makeHub(change: Partial<Answers> = {}): { hub: Hub; answers: Ans
     if (own) {
       const name = /^name="(.*)"$/.exec(query.filter)?.[1];
       const rows = own.filter((row) => (name ? row.name === name : !query.filter.includes("nothing")));
-      return { rows: rows.slice(query.offset, query.offset + (query.size || 100)), total: rows.length, groups: [] };
+      return {
+        rows: rows.slice(query.offset, query.offset + (query.size || 100)),
+        total: rows.length,
+        groups: [],
+        arrival: undefined,
+      };
     }
     const row = rowsOf[query.kind] ?? serviceRow;
     const all = answers.sizes[query.kind] ?? 0;
@@ -411,6 +421,7 @@ export function makeHub(change: Partial<Answers> = {}): { hub: Hub; answers: Ans
     return {
       rows,
       total,
+      arrival: query.arrivalOf && all > 0 ? answers.arrival(all) : undefined,
       groups: [
         { field: "phase", groups: isNone ? [] : groups.map(([value, count]) => ({ value, count })) },
         { field: "applied", groups: isNone ? [] : [{ value: commit, count: all - 28 }] },
@@ -440,8 +451,9 @@ export function makeHub(change: Partial<Answers> = {}): { hub: Hub; answers: Ans
               yield* stream(
                 signal,
                 () => {
-                  const { rows, total, groups } = windowOf(query as FleetQuery);
-                  return { rows, window: rows.map((row) => row.ref), hasWindow: true, total, groups, hasCounts: true };
+                  const { rows, total, groups, arrival } = windowOf(query as FleetQuery);
+                  const window = rows.map((row) => row.ref);
+                  return { rows, window, hasWindow: true, total, groups, arrival, hasCounts: true };
                 },
                 true,
               );

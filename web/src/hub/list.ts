@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import type { Client } from "@connectrpc/connect";
-import type { FleetGroups, FleetRow, QueryService } from "../gen/leat/fleet/v1/query_pb";
+import type { CommitArrival, FleetGroups, FleetRow, QueryService } from "../gen/leat/fleet/v1/query_pb";
 import type { Source } from "./live.ts";
 
 /** Query is what a list shows, apart from the window. */
@@ -13,6 +13,8 @@ export interface Query {
   cluster?: string;
   order?: string;
   groupBy?: string[];
+  /** The commit whose times of arrival the window has. */
+  arrivalOf?: string;
 }
 
 /** Window is a part of a list. The browser never holds more. */
@@ -21,6 +23,7 @@ export interface Window {
   rows: readonly FleetRow[];
   total: number;
   groups: readonly FleetGroups[];
+  arrival?: CommitArrival | undefined;
 }
 
 export interface Range {
@@ -60,8 +63,8 @@ export function listSource(
   const message = { ...query, ...range };
   return {
     async load(signal) {
-      const { rows, total, groups } = await client.queryFleet({ query: message, documents }, { signal });
-      return { offset: range.offset, rows, total, groups };
+      const { rows, total, groups, arrival } = await client.queryFleet({ query: message, documents }, { signal });
+      return { offset: range.offset, rows, total, groups, arrival };
     },
     async *follow(from, signal) {
       let window = from;
@@ -74,7 +77,8 @@ export function listSource(
           const rows = refs.flatMap((ref) => known.get(ref) ?? []);
           // Rows that left the window are forgotten, or a long visit would hold the fleet.
           known = new Map(rows.map((row) => [row.ref, row]));
-          const counts = change.hasCounts ? { total: change.total, groups: change.groups } : {};
+          const { total, groups, arrival } = change;
+          const counts = change.hasCounts ? { total, groups, arrival } : {};
           window = { ...window, rows, ...counts };
         }
         yield window;

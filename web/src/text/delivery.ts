@@ -26,6 +26,28 @@ export const delivery = {
       left: "are to have another commit by now",
       reasons: "Most common reasons",
     },
+    took: {
+      title: "How long it took",
+      answer: (isHealthy: boolean, n: number, half: string, most: string) => {
+        if (n === 1) return `The one service that was measured ${isHealthy ? "was healthy" : "had it"} in ${half}`;
+        return `Half of the services ${isHealthy ? "were healthy" : "had it"} in ${half}, 99 % in ${most}`;
+      },
+      nothing: "No service was measured yet",
+      until: "Until it was",
+      applied: "applied",
+      healthy: "healthy",
+      columns: ["half", "90 %", "99 %", "the slowest"],
+      slowest: "The slowest",
+      none: "—",
+      pending: (n: number) =>
+        n > 0 &&
+        `${count(n, "service is", "services are")} not healthy with it yet, and ${n === 1 ? "is" : "are"} not in the figures.`,
+      unknown: (n: number) =>
+        n > 0 &&
+        `Of ${count(n, "service", "services")} the time is not known: the agent has started again since, the service is paused, or its next change has begun.`,
+      definition:
+        "The time of a service begins when the hub put its latest change with this commit into the cluster's plan, so a later change of its configuration counts from there, and the clock of the commit's author takes no part. The cluster's agent measures the rest. What a rollout waited before does not count.",
+    },
   },
 
   // Rollouts.

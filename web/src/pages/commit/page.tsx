@@ -17,6 +17,7 @@ import type { ListSearch } from "../../shell/router.tsx";
 import { useTitle } from "../../shell/shell.tsx";
 import { delivery } from "../../text/delivery.ts";
 import { text } from "../../text/en.ts";
+import { Arrival } from "./arrival.tsx";
 import styles from "./page.module.css";
 
 const route = getRouteApi("/commits/$");
@@ -40,7 +41,12 @@ function Shown({ address, repository, commit }: { address: string; repository: s
   const search = route.useSearch();
   const navigate = useNavigate();
   const scope = `repository=${repository} commit="${commit}"`;
-  const query: Query = { kind: "Service", filter: scope, groupBy: ["applied", "desired", "phase", "reason"] };
+  const query: Query = {
+    kind: "Service",
+    filter: scope,
+    groupBy: ["applied", "desired", "phase", "reason"],
+    arrivalOf: commit,
+  };
   const { value, failure, link, store } = useLive(
     `commit ${address}`,
     () => listSource(hub.query, query, { offset: 0, size: 1 }),
@@ -78,6 +84,12 @@ function Shown({ address, repository, commit }: { address: string; repository: s
             <Skeleton lines={3} />
           )}
         </Card>
+      )}
+      {value?.arrival && (
+        <Arrival
+          arrival={value.arrival}
+          command={`leat get services -A --repository ${repository} --commit ${commit}`}
+        />
       )}
       <ListSection title={text.services}>
         <FleetList
