@@ -100,9 +100,15 @@ func (s *Server) Diff(ctx context.Context, request *agentv1.DiffRequest) (*agent
 	}
 	response := &agentv1.DiffResponse{}
 	for _, d := range found {
-		response.Objects = append(response.Objects, &agentv1.ObjectDiff{
+		object := &agentv1.ObjectDiff{
 			Ref: wire.Ref(d.Ref), Action: actionOf(d.Change), Unified: d.Unified, Problem: wire.Problem(d.Problem),
-		})
+			Fields: fieldsOf(d.Fields), FieldsOmitted: int32(d.Omitted), Ignored: fieldsOf(d.Ignored), IgnoredOmitted: int32(d.IgnoredOmitted),
+		}
+		if d.Change == report.Unchanged {
+			response.Unchanged = append(response.Unchanged, object)
+		} else {
+			response.Objects = append(response.Objects, object)
+		}
 	}
 	return response, nil
 }

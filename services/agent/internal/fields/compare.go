@@ -40,37 +40,82 @@ type Change struct {
 // managedFields, ordered by path. Fields that wanted does not name do not count, nor do fields that
 // the API server keeps. The values of Secrets are always shown as "(masked)".
 func Compare(live, wanted *unstructured.Unstructured) []Change {
-	ours, theirs := owners(live)
-	c := comparison{isSecret: live.GetKind() == "Secret" && live.GetAPIVersion() == "v1"}
-	for _, e := range entriesOf(live) {
-		c.entries = append(c.entries, claim{manager: e.manager(), time: e.text("time"), fields: e.owned()})
+	isSecret := live.GetKind() == "Secret" && live.GetAPIVersion() == "v1"
+	c := comparison{claims: claimsOf(live), spell: func(key map[string]any) string { return bracket(key, isSecret) }}
+	var found []Change
+	c.note = func(at trail, p place) {
+		change := Change{Path: strings.TrimPrefix(at.path, "."), Manager: c.owner(at.names), Old: excerpt(p.wanted), New: excerpt(p.live)}
+		if isSecret {
+			change.Old, change.New = mask(p.wanted), mask(p.live)
+		}
+		found = append(found, change)
+		c.isFull = len(found) == MaxChanges
 	}
-	fields := maps.Clone(wanted.Object)
+	c.compare(live, wanted)
+	return found
+}
+
+// written returns the fields of an object that people and tools write.
+func written(o *unstructured.Unstructured) map[string]any {
+	fields := maps.Clone(o.Object)
 	for _, name := range []string{"apiVersion", "kind", "status"} {
 		delete(fields, name)
 	}
-	if all, ok := fields["metadata"].(map[string]any); ok {
-		written := map[string]any{}
-		for _, name := range []string{"annotations", "finalizers", "labels", "ownerReferences"} {
-			written[name] = all[name]
+	all, _ := fields["metadata"].(map[string]any)
+	kept := map[string]any{}
+	for _, name := range []string{"annotations", "finalizers", "labels", "ownerReferences"} {
+		if value, ok := all[name]; ok {
+			kept[name] = value
 		}
-		fields["metadata"] = written
 	}
-	c.fields(trail{}, place{wanted: fields, live: live.Object, ours: ours, theirs: theirs}, fields)
-	return c.found
+	fields["metadata"] = kept
+	return fields
 }
 
-// claim is the part of an entry with the manager and the time of a field.
+// claim is an entry of managedFields with what a comparison needs of it.
 type claim struct {
-	manager, time string
-	fields        tree
+	manager, operation, subresource, time string
+	isOurs                                bool
+	fields                                tree
 }
 
-// comparison collects changes.
+// claimsOf returns the claims on fields of an object.
+func claimsOf(o *unstructured.Unstructured) []claim {
+	var claims []claim
+	for _, e := range entriesOf(o) {
+		claims = append(claims, claim{e.manager(), e.operation(), e.subresource(), e.text("time"), e.isOurs(), e.owned()})
+	}
+	return claims
+}
+
+// isOf reports whether both claims are of one manager, in one way.
+func (c claim) isOf(other claim) bool {
+	return c.manager == other.manager && c.operation == other.operation && c.subresource == other.subresource
+}
+
+// comparison compares a live object with a wanted one. It is for one goroutine.
 type comparison struct {
-	entries  []claim
-	isSecret bool
-	found    []Change
+	claims []claim // on the live object
+	// isMutual compares fields and items that the live object alone has, too.
+	isMutual bool
+	// spell writes the key of an item in a path.
+	spell func(key map[string]any) string
+	// note is called with each place that differs, and isFull ends that.
+	note   func(at trail, p place)
+	isFull bool
+}
+
+// compare compares what people and tools write.
+func (c *comparison) compare(live, wanted *unstructured.Unstructured) {
+	p := place{wanted: written(wanted), live: written(live)}
+	for _, one := range c.claims {
+		if one.isOurs {
+			p.ours = one.fields
+		} else {
+			p.theirs = union(p.theirs, one.fields)
+		}
+	}
+	c.fields(trail{}, p)
 }
 
 // trail is the way to a field, for people and in a tree.
@@ -87,13 +132,13 @@ func (t trail) to(path, name string) trail {
 // value adds the changes at a place that the manifest names. Maps, and lists whose items have
 // names, are compared part by part, and other values as a whole.
 func (c *comparison) value(at trail, p place) {
-	if p.wanted == nil || len(c.found) == MaxChanges || isEqual(p) {
+	if p.wanted == nil && !c.isMutual || c.isFull || isEqual(p) {
 		return
 	}
 	switch wanted := p.wanted.(type) {
 	case map[string]any:
 		if _, ok := p.live.(map[string]any); ok {
-			c.fields(at, p, wanted)
+			c.fields(at, p)
 			return
 		}
 	case []any:
@@ -101,11 +146,21 @@ func (c *comparison) value(at trail, p place) {
 			return
 		}
 	}
-	c.add(at, p)
+	c.note(at, p)
 }
 
-// fields compares maps by the fields of the manifest's. Fields that others have added do not count.
-func (c *comparison) fields(at trail, p place, wanted map[string]any) {
+// fields compares maps by the fields of the manifest's. Fields that others have added do not count, unless the
+// comparison is mutual.
+func (c *comparison) fields(at trail, p place) {
+	wanted, _ := p.wanted.(map[string]any)
+	if live, _ := p.live.(map[string]any); c.isMutual {
+		wanted = maps.Clone(wanted)
+		for name := range live {
+			if _, isWanted := wanted[name]; !isWanted {
+				wanted[name] = nil
+			}
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
 		c.value(at.to("."+name, fieldPrefix+name), p.field(name))
 	}
@@ -115,27 +170,46 @@ func (c *comparison) fields(at trail, p place, wanted map[string]any) {
 // manifest has neither an owned key nor a name nor an owned value: such a list changes as a whole.
 func (c *comparison) items(at trail, p place, wanted, live []any) bool {
 	known := keys(p.ours, p.theirs)
-	for _, item := range wanted {
-		if nameOf(item, known) == "" && nameKey(item) == nil && nameOfValue(p.ours, item) == "" {
-			return false
-		}
+	if !c.isNamed(wanted, known, p.ours) || c.isMutual && !c.isNamed(live, known, p.ours) {
+		return false
 	}
+	seen := map[int]bool{}
 	for _, item := range wanted {
-		name := nameOf(item, known)
-		key := known[name]
-		if name == "" {
-			key = nameKey(item)
-		}
+		name, key := keyOf(item, known)
 		if key == nil {
 			continue // a value that Leat owns is there
 		}
 		here := p.below(name, item, nil)
 		if i := find(live, key); i >= 0 {
-			here.live = live[i]
+			here.live, seen[i] = live[i], true
 		}
-		c.value(at.to(bracket(key, c.isSecret), name), here)
+		c.value(at.to(c.spell(key), name), here)
+	}
+	for i, item := range live {
+		if name, key := keyOf(item, known); c.isMutual && !seen[i] {
+			c.value(at.to(c.spell(key), name), p.below(name, nil, item))
+		}
 	}
 	return true
+}
+
+// isNamed reports whether every item can be told from the others. A value that Leat owns is told by itself; in a mutual
+// comparison it has no counterpart, so a list with values changes as a whole.
+func (c *comparison) isNamed(items []any, known map[string]map[string]any, ours tree) bool {
+	for _, item := range items {
+		if _, key := keyOf(item, known); key == nil && (c.isMutual || nameOfValue(ours, item) == "") {
+			return false
+		}
+	}
+	return true
+}
+
+// keyOf returns the name of an item in trees and its key, or nil if it has neither a key nor a name.
+func keyOf(item any, known map[string]map[string]any) (name string, key map[string]any) {
+	if name = nameOf(item, known); name != "" {
+		return name, known[name]
+	}
+	return "", nameKey(item)
 }
 
 // nameKey returns the key of an item that has a name, or nil.
@@ -168,17 +242,6 @@ func isEqual(p place) bool {
 	return err == nil && wanted.Cmp(live) == 0
 }
 
-func (c *comparison) add(at trail, p place) {
-	change := Change{
-		Path: strings.TrimPrefix(at.path, "."), Manager: c.owner(at.names),
-		Old: excerpt(p.wanted), New: excerpt(p.live),
-	}
-	if c.isSecret {
-		change.Old, change.New = mask(p.wanted), mask(p.live)
-	}
-	c.found = append(c.found, change)
-}
-
 // mask shows only whether there is a value.
 func mask(value any) string {
 	if value == nil {
@@ -190,7 +253,7 @@ func mask(value any) string {
 // owner returns the manager that set a field last, and Leat only if there is no other.
 func (c *comparison) owner(names []string) string {
 	var best claim
-	for _, e := range c.entries {
+	for _, e := range c.claims {
 		if !reaches(e.fields, names) {
 			continue
 		}
@@ -213,8 +276,11 @@ func reaches(t tree, names []string) bool {
 	return t != nil
 }
 
-// excerpt returns a value as people read it, cut at the end of a character to MaxText bytes.
-func excerpt(value any) string {
+// excerpt returns a value as people read it, cut to MaxText bytes.
+func excerpt(value any) string { return cutTo(value, MaxText) }
+
+// cutTo returns a value as people read it, cut at the end of a character to so many bytes.
+func cutTo(value any, most int) string {
 	var whole string
 	switch value := value.(type) {
 	case nil:
@@ -229,11 +295,11 @@ func excerpt(value any) string {
 		}
 		whole = string(bytes.TrimSpace(encoded))
 	}
-	if len(whole) <= MaxText {
+	if len(whole) <= most {
 		return whole
 	}
 	const more = "…"
-	end := MaxText - len(more)
+	end := most - len(more)
 	for end > 0 && !utf8.RuneStart(whole[end]) {
 		end--
 	}

@@ -142,8 +142,11 @@ func (i Ignored) String() string {
 }
 
 // Manager reports whether all fields of a manager are ignored.
-func (i Ignored) Manager(name string) bool {
-	return slices.ContainsFunc(i.managers, func(pattern string) bool { return syncpolicy.Match(pattern, name) })
+func (i Ignored) Manager(name string) bool { return i.pattern(name) >= 0 }
+
+// pattern returns the position of the first pattern that a manager's name matches, or -1.
+func (i Ignored) pattern(name string) int {
+	return slices.IndexFunc(i.managers, func(pattern string) bool { return syncpolicy.Match(pattern, name) })
 }
 
 // Selector chooses objects. It is safe for concurrent use.

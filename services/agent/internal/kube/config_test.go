@@ -188,8 +188,8 @@ func testConfidentialDiff(t *testing.T, c *cluster) {
 		if err != nil || len(found) != 1 {
 			t.Fatalf("got %+v, %v, want one difference", found, err)
 		}
-		if strings.Contains(found[0].Unified, "hunter") {
-			t.Errorf("%v: the diff tells a secret:\n%s", s.Spec, found[0].Unified)
+		if strings.Contains(fmt.Sprintf("%+v", found), "hunter") {
+			t.Errorf("%v: the diff tells a secret:\n%+v", s.Spec, found)
 		}
 		return found[0].Unified
 	}

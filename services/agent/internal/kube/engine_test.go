@@ -343,8 +343,11 @@ func testSecrets(t *testing.T, c *cluster) {
 		t.Fatal(err)
 	}
 	if len(found) != 1 || found[0].Change != report.Update || !strings.Contains(found[0].Unified, "password: (masked, changed)") ||
-		strings.Contains(found[0].Unified, hidden) || strings.Contains(found[0].Unified, "b2xk") {
+		strings.Contains(fmt.Sprintf("%+v", found), hidden) || strings.Contains(fmt.Sprintf("%+v", found), "b2xk") {
 		t.Errorf("diff: got %+v, want one masked update", found)
+	}
+	if fields := found[0].Fields; len(fields) != 1 || fields[0].Path != ".data.password" || fields[0].Before != "(masked)" || fields[0].After != "(masked, changed)" {
+		t.Errorf("got fields %+v, want the masked password", fields)
 	}
 }
 

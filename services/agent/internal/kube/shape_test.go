@@ -122,23 +122,51 @@ func testShapedOnAServer(t *testing.T, c *cluster) {
 	})
 }
 
-// testRehearsed compares an object with ignored and yielded fields.
+// testRehearsed compares an object with ignored, yielded and taken fields.
 func testRehearsed(t *testing.T, c *cluster) {
+	files := func(value string) map[string]string {
+		data := strings.ReplaceAll("{a: 'N', b: 'N', c: 'N', d: 'N'}", "N", value)
+		return map[string]string{
+			"a.yaml": strings.ReplaceAll(settings(data), "NAME", "rehearsed"),
+			"b.yaml": strings.ReplaceAll(settings("{a: kept}"), "NAME", "rehearsed-kept"),
+		}
+	}
 	spec := pointers("/data/a")
-	spec.Policy.Conflicts = rules("x", "yield").Policy.Conflicts
-	c.carriedOut(t, c.put(t, "rehearsed", map[string]string{"a.yaml": strings.ReplaceAll(settings("{a: '1', b: '1', c: '1'}"), "NAME", "rehearsed")}, spec))
+	spec.Policy.Conflicts = rules("x", "yield", "kubectl-edit", "force").Policy.Conflicts
+	c.carriedOut(t, c.put(t, "rehearsed", files("1"), spec))
 	c.editAs(t, "tuner", configMaps+"rehearsed", `{"data": {"a": "tuned"}}`)
+	c.editAs(t, "tuner", configMaps+"rehearsed-kept", `{"data": {"a": "tuned"}}`)
 	spec.Paused = true
-	s := c.put(t, "rehearsed", map[string]string{"a.yaml": strings.ReplaceAll(settings("{a: '2', b: '2', c: '2'}"), "NAME", "rehearsed")}, spec)
+	s := c.put(t, "rehearsed", files("2"), spec)
 	c.await(t, "rehearsed", func(got report.Status) bool { return got.Phase == report.Paused })
 	c.applyAs(t, "x", configMaps+"rehearsed", strings.ReplaceAll(settings("{c: x}"), "NAME", "rehearsed"))
+	c.editAs(t, "kubectl-edit", configMaps+"rehearsed", `{"data": {"d": "edited"}}`)
 	found, err := c.engine.Diff(t.Context(), s.Name)
-	if err != nil || len(found) != 1 {
-		t.Fatalf("got %+v, %v, want one difference", found, err)
+	if err != nil || len(found) != 2 {
+		t.Fatalf("got %+v, %v, want one difference and one object that differs in what is ignored", found, err)
+	}
+	if kept := found[1]; kept.Change != report.Unchanged || kept.Unified != "" || len(kept.Fields) != 0 || len(kept.Ignored) != 1 || kept.Ignored[0].Rule != "/data/a" {
+		t.Errorf("got %+v, want the ignored field of an object that stays", kept)
 	}
 	text := found[0].Unified
 	if !strings.Contains(text, "+  b: \"2\"") || strings.Contains(text, "+  a:") || strings.Contains(text, "+  c:") {
-		t.Errorf("got\n%s\nwant only b to change", text)
+		t.Errorf("got\n%s\nwant only b and d to change", text)
+	}
+	var lines []string
+	for _, f := range slices.Concat(found[0].Fields, found[0].Ignored) {
+		line := fmt.Sprintf("%s %s -> %s taken=%t %s", f.Path, f.Before, f.After, f.IsTaken, f.Rule)
+		for _, owner := range f.Owners {
+			line += fmt.Sprintf(" %s %s %t", owner.Name, owner.Operation, owner.Time.IsZero())
+		}
+		lines = append(lines, line)
+	}
+	want := []string{
+		".data.b 1 -> 2 taken=false  leat Apply false",
+		".data.d edited -> 2 taken=true  kubectl-edit Update false",
+		".data.a tuned -> 2 taken=false /data/a tuner Update false",
+	}
+	if diff := cmp.Diff(want, lines); diff != "" {
+		t.Errorf("fields (-want +got):\n%s", diff)
 	}
 }
 

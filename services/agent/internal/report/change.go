@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/contract/reason"
+	"github.com/leatdev/leat/services/agent/internal/fields"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 )
 
@@ -19,6 +20,7 @@ const (
 	Update
 	Delete
 	Impossible // the cluster would refuse it
+	Unchanged  // it stays as it is, and has ignored fields that differ
 )
 
 // Difference is the effect of a run on one object.
@@ -30,6 +32,11 @@ type Difference struct {
 	Unified string
 	// Problem is the obstacle to the change. Nil: none is known.
 	Problem *reason.Problem
+	// Fields are the fields that an Update would change, and Ignored those that are left to others, in
+	// which the object differs from its manifest. Their values are masked like Unified. Omitted and
+	// IgnoredOmitted count what is beyond the bounds.
+	Fields, Ignored         []fields.Difference
+	Omitted, IgnoredOmitted int
 }
 
 // DryRun is the expected effect of a run. It is an immutable value.

@@ -323,7 +323,10 @@ func (x *DiffRequest) GetBundles() []*v1.PlanBundle {
 type DiffResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// One entry for each object that would change, or could not be applied.
-	Objects       []*ObjectDiff `protobuf:"bytes,1,rep,name=objects,proto3" json:"objects,omitempty"`
+	Objects []*ObjectDiff `protobuf:"bytes,1,rep,name=objects,proto3" json:"objects,omitempty"`
+	// Objects that would not change, and that differ from their manifests in fields that are ignored. Their action is
+	// unspecified, and they have ignored fields alone.
+	Unchanged     []*ObjectDiff `protobuf:"bytes,2,rep,name=unchanged,proto3" json:"unchanged,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -365,6 +368,13 @@ func (x *DiffResponse) GetObjects() []*ObjectDiff {
 	return nil
 }
 
+func (x *DiffResponse) GetUnchanged() []*ObjectDiff {
+	if x != nil {
+		return x.Unchanged
+	}
+	return nil
+}
+
 // ObjectDiff is the expected effect on one object.
 type ObjectDiff struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -376,9 +386,18 @@ type ObjectDiff struct {
 	Unified string `protobuf:"bytes,3,opt,name=unified,proto3" json:"unified,omitempty"`
 	// Why it would not happen, for example because the guard would stop the deletion. Unset means
 	// that no obstacle is known.
-	Problem       *v11.Problem `protobuf:"bytes,4,opt,name=problem,proto3" json:"problem,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Problem *v11.Problem `protobuf:"bytes,4,opt,name=problem,proto3" json:"problem,omitempty"`
+	// The fields that would change in an object that exists, by path: at most 200, and at most 1000 in an answer. Empty
+	// from agents that do not report them.
+	Fields []*FieldDiff `protobuf:"bytes,5,rep,name=fields,proto3" json:"fields,omitempty"`
+	// How many more would change.
+	FieldsOmitted int32 `protobuf:"varint,6,opt,name=fields_omitted,json=fieldsOmitted,proto3" json:"fields_omitted,omitempty"`
+	// The fields in which the cluster differs from the manifest, and that a run leaves to others, within the same bounds.
+	Ignored []*FieldDiff `protobuf:"bytes,7,rep,name=ignored,proto3" json:"ignored,omitempty"`
+	// How many more there are.
+	IgnoredOmitted int32 `protobuf:"varint,8,opt,name=ignored_omitted,json=ignoredOmitted,proto3" json:"ignored_omitted,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *ObjectDiff) Reset() {
@@ -439,6 +458,191 @@ func (x *ObjectDiff) GetProblem() *v11.Problem {
 	return nil
 }
 
+func (x *ObjectDiff) GetFields() []*FieldDiff {
+	if x != nil {
+		return x.Fields
+	}
+	return nil
+}
+
+func (x *ObjectDiff) GetFieldsOmitted() int32 {
+	if x != nil {
+		return x.FieldsOmitted
+	}
+	return 0
+}
+
+func (x *ObjectDiff) GetIgnored() []*FieldDiff {
+	if x != nil {
+		return x.Ignored
+	}
+	return nil
+}
+
+func (x *ObjectDiff) GetIgnoredOmitted() int32 {
+	if x != nil {
+		return x.IgnoredOmitted
+	}
+	return 0
+}
+
+// FieldDiff is a field of an object that would change, or that is left to others. Its values are masked as the unified
+// diff is: equal masks hide equal texts.
+type FieldDiff struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The field as Kubernetes writes it, such as .spec.template.spec.containers[name="web"].image. At most 1 KiB.
+	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	// The value in the cluster, at most 1 KiB. Texts are as they are, other values in JSON. Empty if there is none.
+	Before string `protobuf:"bytes,2,opt,name=before,proto3" json:"before,omitempty"`
+	// The value after the run or, of an ignored field, in the manifest. Like before.
+	After string `protobuf:"bytes,3,opt,name=after,proto3" json:"after,omitempty"`
+	// The managers that own the field now, or a part of it, the latest first, at most 10. Empty if nobody owns it.
+	Managers []*FieldManager `protobuf:"bytes,4,rep,name=managers,proto3" json:"managers,omitempty"`
+	// The run would take the field from managers that own it now.
+	IsTaken bool `protobuf:"varint,5,opt,name=is_taken,json=isTaken,proto3" json:"is_taken,omitempty"`
+	// The rule that ignores the field: its pointer, such as /spec/replicas, or "manager PATTERN". Empty of fields that
+	// would change.
+	Rule          string `protobuf:"bytes,6,opt,name=rule,proto3" json:"rule,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FieldDiff) Reset() {
+	*x = FieldDiff{}
+	mi := &file_leat_agent_v1_agent_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FieldDiff) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FieldDiff) ProtoMessage() {}
+
+func (x *FieldDiff) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_agent_v1_agent_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FieldDiff.ProtoReflect.Descriptor instead.
+func (*FieldDiff) Descriptor() ([]byte, []int) {
+	return file_leat_agent_v1_agent_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *FieldDiff) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *FieldDiff) GetBefore() string {
+	if x != nil {
+		return x.Before
+	}
+	return ""
+}
+
+func (x *FieldDiff) GetAfter() string {
+	if x != nil {
+		return x.After
+	}
+	return ""
+}
+
+func (x *FieldDiff) GetManagers() []*FieldManager {
+	if x != nil {
+		return x.Managers
+	}
+	return nil
+}
+
+func (x *FieldDiff) GetIsTaken() bool {
+	if x != nil {
+		return x.IsTaken
+	}
+	return false
+}
+
+func (x *FieldDiff) GetRule() string {
+	if x != nil {
+		return x.Rule
+	}
+	return ""
+}
+
+// FieldManager is an owner of a field, as the API server records it in managedFields.
+type FieldManager struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its name, such as kubectl-edit. Leat's is leat.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Its operation: Apply or Update.
+	Operation string `protobuf:"bytes,2,opt,name=operation,proto3" json:"operation,omitempty"`
+	// When it last changed one of its fields. Unset if that is not recorded.
+	Time          *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=time,proto3" json:"time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FieldManager) Reset() {
+	*x = FieldManager{}
+	mi := &file_leat_agent_v1_agent_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FieldManager) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FieldManager) ProtoMessage() {}
+
+func (x *FieldManager) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_agent_v1_agent_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FieldManager.ProtoReflect.Descriptor instead.
+func (*FieldManager) Descriptor() ([]byte, []int) {
+	return file_leat_agent_v1_agent_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *FieldManager) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *FieldManager) GetOperation() string {
+	if x != nil {
+		return x.Operation
+	}
+	return ""
+}
+
+func (x *FieldManager) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
 // GetInventoryRequest names the service.
 type GetInventoryRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -452,7 +656,7 @@ type GetInventoryRequest struct {
 
 func (x *GetInventoryRequest) Reset() {
 	*x = GetInventoryRequest{}
-	mi := &file_leat_agent_v1_agent_proto_msgTypes[5]
+	mi := &file_leat_agent_v1_agent_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -464,7 +668,7 @@ func (x *GetInventoryRequest) String() string {
 func (*GetInventoryRequest) ProtoMessage() {}
 
 func (x *GetInventoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_agent_v1_agent_proto_msgTypes[5]
+	mi := &file_leat_agent_v1_agent_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -477,7 +681,7 @@ func (x *GetInventoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetInventoryRequest.ProtoReflect.Descriptor instead.
 func (*GetInventoryRequest) Descriptor() ([]byte, []int) {
-	return file_leat_agent_v1_agent_proto_rawDescGZIP(), []int{5}
+	return file_leat_agent_v1_agent_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *GetInventoryRequest) GetService() string {
@@ -507,7 +711,7 @@ type GetInventoryResponse struct {
 
 func (x *GetInventoryResponse) Reset() {
 	*x = GetInventoryResponse{}
-	mi := &file_leat_agent_v1_agent_proto_msgTypes[6]
+	mi := &file_leat_agent_v1_agent_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -519,7 +723,7 @@ func (x *GetInventoryResponse) String() string {
 func (*GetInventoryResponse) ProtoMessage() {}
 
 func (x *GetInventoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_agent_v1_agent_proto_msgTypes[6]
+	mi := &file_leat_agent_v1_agent_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -532,7 +736,7 @@ func (x *GetInventoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetInventoryResponse.ProtoReflect.Descriptor instead.
 func (*GetInventoryResponse) Descriptor() ([]byte, []int) {
-	return file_leat_agent_v1_agent_proto_rawDescGZIP(), []int{6}
+	return file_leat_agent_v1_agent_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *GetInventoryResponse) GetObjects() []*v11.ObjectStatus {
@@ -570,7 +774,7 @@ type QueryMetricsRequest struct {
 
 func (x *QueryMetricsRequest) Reset() {
 	*x = QueryMetricsRequest{}
-	mi := &file_leat_agent_v1_agent_proto_msgTypes[7]
+	mi := &file_leat_agent_v1_agent_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -582,7 +786,7 @@ func (x *QueryMetricsRequest) String() string {
 func (*QueryMetricsRequest) ProtoMessage() {}
 
 func (x *QueryMetricsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_agent_v1_agent_proto_msgTypes[7]
+	mi := &file_leat_agent_v1_agent_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -595,7 +799,7 @@ func (x *QueryMetricsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryMetricsRequest.ProtoReflect.Descriptor instead.
 func (*QueryMetricsRequest) Descriptor() ([]byte, []int) {
-	return file_leat_agent_v1_agent_proto_rawDescGZIP(), []int{7}
+	return file_leat_agent_v1_agent_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *QueryMetricsRequest) GetService() string {
@@ -651,7 +855,7 @@ type QueryMetricsResponse struct {
 
 func (x *QueryMetricsResponse) Reset() {
 	*x = QueryMetricsResponse{}
-	mi := &file_leat_agent_v1_agent_proto_msgTypes[8]
+	mi := &file_leat_agent_v1_agent_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -663,7 +867,7 @@ func (x *QueryMetricsResponse) String() string {
 func (*QueryMetricsResponse) ProtoMessage() {}
 
 func (x *QueryMetricsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_agent_v1_agent_proto_msgTypes[8]
+	mi := &file_leat_agent_v1_agent_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -676,7 +880,7 @@ func (x *QueryMetricsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryMetricsResponse.ProtoReflect.Descriptor instead.
 func (*QueryMetricsResponse) Descriptor() ([]byte, []int) {
-	return file_leat_agent_v1_agent_proto_rawDescGZIP(), []int{8}
+	return file_leat_agent_v1_agent_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *QueryMetricsResponse) GetSeries() []*MetricSeries {
@@ -726,7 +930,7 @@ type MetricSeries struct {
 
 func (x *MetricSeries) Reset() {
 	*x = MetricSeries{}
-	mi := &file_leat_agent_v1_agent_proto_msgTypes[9]
+	mi := &file_leat_agent_v1_agent_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -738,7 +942,7 @@ func (x *MetricSeries) String() string {
 func (*MetricSeries) ProtoMessage() {}
 
 func (x *MetricSeries) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_agent_v1_agent_proto_msgTypes[9]
+	mi := &file_leat_agent_v1_agent_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -751,7 +955,7 @@ func (x *MetricSeries) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MetricSeries.ProtoReflect.Descriptor instead.
 func (*MetricSeries) Descriptor() ([]byte, []int) {
-	return file_leat_agent_v1_agent_proto_rawDescGZIP(), []int{9}
+	return file_leat_agent_v1_agent_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *MetricSeries) GetNamespace() string {
@@ -802,7 +1006,7 @@ type MetricPoint struct {
 
 func (x *MetricPoint) Reset() {
 	*x = MetricPoint{}
-	mi := &file_leat_agent_v1_agent_proto_msgTypes[10]
+	mi := &file_leat_agent_v1_agent_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -814,7 +1018,7 @@ func (x *MetricPoint) String() string {
 func (*MetricPoint) ProtoMessage() {}
 
 func (x *MetricPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_agent_v1_agent_proto_msgTypes[10]
+	mi := &file_leat_agent_v1_agent_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -827,7 +1031,7 @@ func (x *MetricPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MetricPoint.ProtoReflect.Descriptor instead.
 func (*MetricPoint) Descriptor() ([]byte, []int) {
-	return file_leat_agent_v1_agent_proto_rawDescGZIP(), []int{10}
+	return file_leat_agent_v1_agent_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *MetricPoint) GetTime() *timestamppb.Timestamp {
@@ -855,7 +1059,7 @@ type WatchEventsRequest struct {
 
 func (x *WatchEventsRequest) Reset() {
 	*x = WatchEventsRequest{}
-	mi := &file_leat_agent_v1_agent_proto_msgTypes[11]
+	mi := &file_leat_agent_v1_agent_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -867,7 +1071,7 @@ func (x *WatchEventsRequest) String() string {
 func (*WatchEventsRequest) ProtoMessage() {}
 
 func (x *WatchEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_agent_v1_agent_proto_msgTypes[11]
+	mi := &file_leat_agent_v1_agent_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -880,7 +1084,7 @@ func (x *WatchEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEventsRequest.ProtoReflect.Descriptor instead.
 func (*WatchEventsRequest) Descriptor() ([]byte, []int) {
-	return file_leat_agent_v1_agent_proto_rawDescGZIP(), []int{11}
+	return file_leat_agent_v1_agent_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *WatchEventsRequest) GetService() string {
@@ -909,7 +1113,7 @@ type WatchEventsResponse struct {
 
 func (x *WatchEventsResponse) Reset() {
 	*x = WatchEventsResponse{}
-	mi := &file_leat_agent_v1_agent_proto_msgTypes[12]
+	mi := &file_leat_agent_v1_agent_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -921,7 +1125,7 @@ func (x *WatchEventsResponse) String() string {
 func (*WatchEventsResponse) ProtoMessage() {}
 
 func (x *WatchEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_agent_v1_agent_proto_msgTypes[12]
+	mi := &file_leat_agent_v1_agent_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -934,7 +1138,7 @@ func (x *WatchEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEventsResponse.ProtoReflect.Descriptor instead.
 func (*WatchEventsResponse) Descriptor() ([]byte, []int) {
-	return file_leat_agent_v1_agent_proto_rawDescGZIP(), []int{12}
+	return file_leat_agent_v1_agent_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *WatchEventsResponse) GetTime() *timestamppb.Timestamp {
@@ -982,15 +1186,31 @@ const file_leat_agent_v1_agent_proto_rawDesc = "" +
 	"\x11ReconcileResponse\"b\n" +
 	"\vDiffRequest\x12\x18\n" +
 	"\aservice\x18\x01 \x01(\tR\aservice\x129\n" +
-	"\abundles\x18\x02 \x03(\v2\x1f.leat.distributor.v1.PlanBundleR\abundles\"C\n" +
+	"\abundles\x18\x02 \x03(\v2\x1f.leat.distributor.v1.PlanBundleR\abundles\"|\n" +
 	"\fDiffResponse\x123\n" +
-	"\aobjects\x18\x01 \x03(\v2\x19.leat.agent.v1.ObjectDiffR\aobjects\"\xb5\x01\n" +
+	"\aobjects\x18\x01 \x03(\v2\x19.leat.agent.v1.ObjectDiffR\aobjects\x127\n" +
+	"\tunchanged\x18\x02 \x03(\v2\x19.leat.agent.v1.ObjectDiffR\tunchanged\"\xeb\x02\n" +
 	"\n" +
 	"ObjectDiff\x12)\n" +
 	"\x03ref\x18\x01 \x01(\v2\x17.leat.type.v1.ObjectRefR\x03ref\x121\n" +
 	"\x06action\x18\x02 \x01(\x0e2\x19.leat.agent.v1.DiffActionR\x06action\x12\x18\n" +
 	"\aunified\x18\x03 \x01(\tR\aunified\x12/\n" +
-	"\aproblem\x18\x04 \x01(\v2\x15.leat.type.v1.ProblemR\aproblem\"W\n" +
+	"\aproblem\x18\x04 \x01(\v2\x15.leat.type.v1.ProblemR\aproblem\x120\n" +
+	"\x06fields\x18\x05 \x03(\v2\x18.leat.agent.v1.FieldDiffR\x06fields\x12%\n" +
+	"\x0efields_omitted\x18\x06 \x01(\x05R\rfieldsOmitted\x122\n" +
+	"\aignored\x18\a \x03(\v2\x18.leat.agent.v1.FieldDiffR\aignored\x12'\n" +
+	"\x0fignored_omitted\x18\b \x01(\x05R\x0eignoredOmitted\"\xb5\x01\n" +
+	"\tFieldDiff\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12\x16\n" +
+	"\x06before\x18\x02 \x01(\tR\x06before\x12\x14\n" +
+	"\x05after\x18\x03 \x01(\tR\x05after\x127\n" +
+	"\bmanagers\x18\x04 \x03(\v2\x1b.leat.agent.v1.FieldManagerR\bmanagers\x12\x19\n" +
+	"\bis_taken\x18\x05 \x01(\bR\aisTaken\x12\x12\n" +
+	"\x04rule\x18\x06 \x01(\tR\x04rule\"p\n" +
+	"\fFieldManager\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1c\n" +
+	"\toperation\x18\x02 \x01(\tR\toperation\x12.\n" +
+	"\x04time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"W\n" +
 	"\x13GetInventoryRequest\x12\x18\n" +
 	"\aservice\x18\x01 \x01(\tR\aservice\x12&\n" +
 	"\x04page\x18\x02 \x01(\v2\x12.leat.type.v1.PageR\x04page\"t\n" +
@@ -1080,7 +1300,7 @@ func file_leat_agent_v1_agent_proto_rawDescGZIP() []byte {
 }
 
 var file_leat_agent_v1_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_leat_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_leat_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_leat_agent_v1_agent_proto_goTypes = []any{
 	(DiffAction)(0),               // 0: leat.agent.v1.DiffAction
 	(Metric)(0),                   // 1: leat.agent.v1.Metric
@@ -1089,58 +1309,65 @@ var file_leat_agent_v1_agent_proto_goTypes = []any{
 	(*DiffRequest)(nil),           // 4: leat.agent.v1.DiffRequest
 	(*DiffResponse)(nil),          // 5: leat.agent.v1.DiffResponse
 	(*ObjectDiff)(nil),            // 6: leat.agent.v1.ObjectDiff
-	(*GetInventoryRequest)(nil),   // 7: leat.agent.v1.GetInventoryRequest
-	(*GetInventoryResponse)(nil),  // 8: leat.agent.v1.GetInventoryResponse
-	(*QueryMetricsRequest)(nil),   // 9: leat.agent.v1.QueryMetricsRequest
-	(*QueryMetricsResponse)(nil),  // 10: leat.agent.v1.QueryMetricsResponse
-	(*MetricSeries)(nil),          // 11: leat.agent.v1.MetricSeries
-	(*MetricPoint)(nil),           // 12: leat.agent.v1.MetricPoint
-	(*WatchEventsRequest)(nil),    // 13: leat.agent.v1.WatchEventsRequest
-	(*WatchEventsResponse)(nil),   // 14: leat.agent.v1.WatchEventsResponse
-	(*v1.PlanBundle)(nil),         // 15: leat.distributor.v1.PlanBundle
-	(*v11.ObjectRef)(nil),         // 16: leat.type.v1.ObjectRef
-	(*v11.Problem)(nil),           // 17: leat.type.v1.Problem
-	(*v11.Page)(nil),              // 18: leat.type.v1.Page
-	(*v11.ObjectStatus)(nil),      // 19: leat.type.v1.ObjectStatus
+	(*FieldDiff)(nil),             // 7: leat.agent.v1.FieldDiff
+	(*FieldManager)(nil),          // 8: leat.agent.v1.FieldManager
+	(*GetInventoryRequest)(nil),   // 9: leat.agent.v1.GetInventoryRequest
+	(*GetInventoryResponse)(nil),  // 10: leat.agent.v1.GetInventoryResponse
+	(*QueryMetricsRequest)(nil),   // 11: leat.agent.v1.QueryMetricsRequest
+	(*QueryMetricsResponse)(nil),  // 12: leat.agent.v1.QueryMetricsResponse
+	(*MetricSeries)(nil),          // 13: leat.agent.v1.MetricSeries
+	(*MetricPoint)(nil),           // 14: leat.agent.v1.MetricPoint
+	(*WatchEventsRequest)(nil),    // 15: leat.agent.v1.WatchEventsRequest
+	(*WatchEventsResponse)(nil),   // 16: leat.agent.v1.WatchEventsResponse
+	(*v1.PlanBundle)(nil),         // 17: leat.distributor.v1.PlanBundle
+	(*v11.ObjectRef)(nil),         // 18: leat.type.v1.ObjectRef
+	(*v11.Problem)(nil),           // 19: leat.type.v1.Problem
 	(*timestamppb.Timestamp)(nil), // 20: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 21: google.protobuf.Duration
-	(v11.ServicePhase)(0),         // 22: leat.type.v1.ServicePhase
+	(*v11.Page)(nil),              // 21: leat.type.v1.Page
+	(*v11.ObjectStatus)(nil),      // 22: leat.type.v1.ObjectStatus
+	(*durationpb.Duration)(nil),   // 23: google.protobuf.Duration
+	(v11.ServicePhase)(0),         // 24: leat.type.v1.ServicePhase
 }
 var file_leat_agent_v1_agent_proto_depIdxs = []int32{
-	15, // 0: leat.agent.v1.DiffRequest.bundles:type_name -> leat.distributor.v1.PlanBundle
+	17, // 0: leat.agent.v1.DiffRequest.bundles:type_name -> leat.distributor.v1.PlanBundle
 	6,  // 1: leat.agent.v1.DiffResponse.objects:type_name -> leat.agent.v1.ObjectDiff
-	16, // 2: leat.agent.v1.ObjectDiff.ref:type_name -> leat.type.v1.ObjectRef
-	0,  // 3: leat.agent.v1.ObjectDiff.action:type_name -> leat.agent.v1.DiffAction
-	17, // 4: leat.agent.v1.ObjectDiff.problem:type_name -> leat.type.v1.Problem
-	18, // 5: leat.agent.v1.GetInventoryRequest.page:type_name -> leat.type.v1.Page
-	19, // 6: leat.agent.v1.GetInventoryResponse.objects:type_name -> leat.type.v1.ObjectStatus
-	1,  // 7: leat.agent.v1.QueryMetricsRequest.metric:type_name -> leat.agent.v1.Metric
-	20, // 8: leat.agent.v1.QueryMetricsRequest.start:type_name -> google.protobuf.Timestamp
-	20, // 9: leat.agent.v1.QueryMetricsRequest.end:type_name -> google.protobuf.Timestamp
-	21, // 10: leat.agent.v1.QueryMetricsRequest.step:type_name -> google.protobuf.Duration
-	11, // 11: leat.agent.v1.QueryMetricsResponse.series:type_name -> leat.agent.v1.MetricSeries
-	21, // 12: leat.agent.v1.QueryMetricsResponse.step:type_name -> google.protobuf.Duration
-	12, // 13: leat.agent.v1.MetricSeries.points:type_name -> leat.agent.v1.MetricPoint
-	1,  // 14: leat.agent.v1.MetricSeries.metric:type_name -> leat.agent.v1.Metric
-	20, // 15: leat.agent.v1.MetricPoint.time:type_name -> google.protobuf.Timestamp
-	20, // 16: leat.agent.v1.WatchEventsResponse.time:type_name -> google.protobuf.Timestamp
-	22, // 17: leat.agent.v1.WatchEventsResponse.phase:type_name -> leat.type.v1.ServicePhase
-	16, // 18: leat.agent.v1.WatchEventsResponse.object:type_name -> leat.type.v1.ObjectRef
-	2,  // 19: leat.agent.v1.AgentService.Reconcile:input_type -> leat.agent.v1.ReconcileRequest
-	4,  // 20: leat.agent.v1.AgentService.Diff:input_type -> leat.agent.v1.DiffRequest
-	7,  // 21: leat.agent.v1.AgentService.GetInventory:input_type -> leat.agent.v1.GetInventoryRequest
-	9,  // 22: leat.agent.v1.AgentService.QueryMetrics:input_type -> leat.agent.v1.QueryMetricsRequest
-	13, // 23: leat.agent.v1.AgentService.WatchEvents:input_type -> leat.agent.v1.WatchEventsRequest
-	3,  // 24: leat.agent.v1.AgentService.Reconcile:output_type -> leat.agent.v1.ReconcileResponse
-	5,  // 25: leat.agent.v1.AgentService.Diff:output_type -> leat.agent.v1.DiffResponse
-	8,  // 26: leat.agent.v1.AgentService.GetInventory:output_type -> leat.agent.v1.GetInventoryResponse
-	10, // 27: leat.agent.v1.AgentService.QueryMetrics:output_type -> leat.agent.v1.QueryMetricsResponse
-	14, // 28: leat.agent.v1.AgentService.WatchEvents:output_type -> leat.agent.v1.WatchEventsResponse
-	24, // [24:29] is the sub-list for method output_type
-	19, // [19:24] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	6,  // 2: leat.agent.v1.DiffResponse.unchanged:type_name -> leat.agent.v1.ObjectDiff
+	18, // 3: leat.agent.v1.ObjectDiff.ref:type_name -> leat.type.v1.ObjectRef
+	0,  // 4: leat.agent.v1.ObjectDiff.action:type_name -> leat.agent.v1.DiffAction
+	19, // 5: leat.agent.v1.ObjectDiff.problem:type_name -> leat.type.v1.Problem
+	7,  // 6: leat.agent.v1.ObjectDiff.fields:type_name -> leat.agent.v1.FieldDiff
+	7,  // 7: leat.agent.v1.ObjectDiff.ignored:type_name -> leat.agent.v1.FieldDiff
+	8,  // 8: leat.agent.v1.FieldDiff.managers:type_name -> leat.agent.v1.FieldManager
+	20, // 9: leat.agent.v1.FieldManager.time:type_name -> google.protobuf.Timestamp
+	21, // 10: leat.agent.v1.GetInventoryRequest.page:type_name -> leat.type.v1.Page
+	22, // 11: leat.agent.v1.GetInventoryResponse.objects:type_name -> leat.type.v1.ObjectStatus
+	1,  // 12: leat.agent.v1.QueryMetricsRequest.metric:type_name -> leat.agent.v1.Metric
+	20, // 13: leat.agent.v1.QueryMetricsRequest.start:type_name -> google.protobuf.Timestamp
+	20, // 14: leat.agent.v1.QueryMetricsRequest.end:type_name -> google.protobuf.Timestamp
+	23, // 15: leat.agent.v1.QueryMetricsRequest.step:type_name -> google.protobuf.Duration
+	13, // 16: leat.agent.v1.QueryMetricsResponse.series:type_name -> leat.agent.v1.MetricSeries
+	23, // 17: leat.agent.v1.QueryMetricsResponse.step:type_name -> google.protobuf.Duration
+	14, // 18: leat.agent.v1.MetricSeries.points:type_name -> leat.agent.v1.MetricPoint
+	1,  // 19: leat.agent.v1.MetricSeries.metric:type_name -> leat.agent.v1.Metric
+	20, // 20: leat.agent.v1.MetricPoint.time:type_name -> google.protobuf.Timestamp
+	20, // 21: leat.agent.v1.WatchEventsResponse.time:type_name -> google.protobuf.Timestamp
+	24, // 22: leat.agent.v1.WatchEventsResponse.phase:type_name -> leat.type.v1.ServicePhase
+	18, // 23: leat.agent.v1.WatchEventsResponse.object:type_name -> leat.type.v1.ObjectRef
+	2,  // 24: leat.agent.v1.AgentService.Reconcile:input_type -> leat.agent.v1.ReconcileRequest
+	4,  // 25: leat.agent.v1.AgentService.Diff:input_type -> leat.agent.v1.DiffRequest
+	9,  // 26: leat.agent.v1.AgentService.GetInventory:input_type -> leat.agent.v1.GetInventoryRequest
+	11, // 27: leat.agent.v1.AgentService.QueryMetrics:input_type -> leat.agent.v1.QueryMetricsRequest
+	15, // 28: leat.agent.v1.AgentService.WatchEvents:input_type -> leat.agent.v1.WatchEventsRequest
+	3,  // 29: leat.agent.v1.AgentService.Reconcile:output_type -> leat.agent.v1.ReconcileResponse
+	5,  // 30: leat.agent.v1.AgentService.Diff:output_type -> leat.agent.v1.DiffResponse
+	10, // 31: leat.agent.v1.AgentService.GetInventory:output_type -> leat.agent.v1.GetInventoryResponse
+	12, // 32: leat.agent.v1.AgentService.QueryMetrics:output_type -> leat.agent.v1.QueryMetricsResponse
+	16, // 33: leat.agent.v1.AgentService.WatchEvents:output_type -> leat.agent.v1.WatchEventsResponse
+	29, // [29:34] is the sub-list for method output_type
+	24, // [24:29] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_leat_agent_v1_agent_proto_init() }
@@ -1154,7 +1381,7 @@ func file_leat_agent_v1_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leat_agent_v1_agent_proto_rawDesc), len(file_leat_agent_v1_agent_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   13,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -40,8 +40,12 @@ const (
 // Unified returns a unified diff of the YAML of two states of an object, or "" if they do not
 // differ. A nil object does not exist. It masks secrets in both objects, which belong to it.
 func Unified(before, after *unstructured.Unstructured, secrets Secrets) (string, error) {
+	return unified(before, after, newMasker(secrets, before, after))
+}
+
+// unified is Unified with a masker for both objects.
+func unified(before, after *unstructured.Unstructured, m *masker) (string, error) {
 	maskSecret(before, after)
-	m := newMasker(secrets, before, after)
 	m.maskObject(before)
 	m.maskObject(after)
 	from, err := yamlOf(before)
@@ -63,6 +67,39 @@ func Unified(before, after *unstructured.Unstructured, secrets Secrets) (string,
 		return "", fmt.Errorf("compare texts: %w", err)
 	}
 	return text, nil
+}
+
+// Details are the differences between two states of an object, by field.
+type Details struct {
+	// Fields would change, and Ignored are left to others. Omitted and IgnoredOmitted count what is beyond their
+	// bounds.
+	Fields, Ignored         []fields.Difference
+	Omitted, IgnoredOmitted int
+}
+
+// Explain returns the unified diff of two states of an object, as Unified does, and its details, in which the same
+// texts are masked. Manifest is what a person wants of the object; its fields that ignored names are left to others.
+func Explain(before, after, manifest *unstructured.Unstructured, ignored fields.Ignored, secrets Secrets) (string, Details, error) {
+	// A mask hides by which rule a field is ignored, and who owns an item. So owners and rules are read before
+	// that, and values after.
+	owned, m := fields.OwnershipOf(before, after), newMasker(secrets, before, after)
+	live, masked := before.DeepCopy(), manifest.DeepCopy()
+	manifest = manifest.DeepCopy() // it may be the object after the change
+	text, err := unified(before, after, m)
+	if err != nil {
+		return "", Details{}, err
+	}
+	var d Details
+	if text != "" {
+		d.Fields, d.Omitted = owned.Differences(before, after)
+	}
+	if !ignored.Empty() {
+		maskSecret(live, masked)
+		m.maskObject(live)
+		m.maskObject(masked)
+		d.Ignored, d.IgnoredOmitted = owned.Ignored(ignored, manifest, live, masked)
+	}
+	return text, d, nil
 }
 
 // Fields returns the fields that differ, at most report.MaxDriftFields. It masks the values of

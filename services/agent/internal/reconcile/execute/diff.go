@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/leatdev/leat/internal/contract/reason"
+	"github.com/leatdev/leat/services/agent/internal/fields"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/k8s"
 	"github.com/leatdev/leat/services/agent/internal/order"
@@ -37,6 +38,7 @@ func (x *Executor) Diff(ctx context.Context, job Job) ([]report.Difference, erro
 		return nil, err
 	}
 	d := newDiffer(r, r.Service.ConfigDigest != r.record.Applied.ConfigDigest)
+	d.isDetailed, d.fieldsLeft = true, maxFields
 	if err := r.keepSkipped(ctx, &d.desired); err != nil {
 		return nil, err
 	}
@@ -109,7 +111,7 @@ func summarize(found []report.Difference, wanted int) *report.DryRun {
 			d.Unchanged--
 		case report.Delete:
 			d.Deleted++
-		case report.Impossible: // ends a preview earlier
+		case report.Impossible, report.Unchanged: // the first ends a preview earlier, and details show the second
 		}
 		if len(d.Changes) < report.MaxDryRunChanges {
 			d.Changes = append(d.Changes, report.DryRunChange{Ref: f.Ref, Change: f.Change})
@@ -127,7 +129,13 @@ type differ struct {
 	secrets compare.Secrets
 	desired inventory.Set
 	found   []report.Difference
+	// isDetailed lists fields, too, and fieldsLeft is how many may still be listed.
+	isDetailed bool
+	fieldsLeft int
 }
+
+// maxFields bounds the fields of all objects of a comparison, since an answer that holds them is bounded.
+const maxFields = 1000
 
 // newDiffer returns a differ. isStale means that another configuration was applied last.
 func newDiffer(r *run, isStale bool) *differ {
@@ -188,7 +196,37 @@ func (d *differ) compare(ctx context.Context, o *unstructured.Unstructured) erro
 	if err != nil {
 		return err
 	}
-	return d.add(ref, report.Update, live, after)
+	return d.addUpdate(ref, live, after, full)
+}
+
+// addUpdate adds the difference between an object and what becomes of it, by field if details are wanted.
+func (d *differ) addUpdate(ref inventory.Ref, live, after, manifest *unstructured.Unstructured) error {
+	if !d.isDetailed {
+		return d.add(ref, report.Update, live, after)
+	}
+	ignored, err := d.r.Rules.Ignored(manifest)
+	if err != nil {
+		return err
+	}
+	text, details, err := compare.Explain(live, after, manifest, ignored, d.secrets)
+	if err != nil || text == "" && len(details.Ignored) == 0 {
+		return err
+	}
+	found := report.Difference{Ref: ref, Change: report.Update, Unified: text}
+	if text == "" {
+		found.Change = report.Unchanged
+	}
+	found.Fields, found.Omitted = d.take(details.Fields, details.Omitted)
+	found.Ignored, found.IgnoredOmitted = d.take(details.Ignored, details.IgnoredOmitted)
+	d.found = append(d.found, found)
+	return nil
+}
+
+// take returns as many of the fields as may be listed, and how many are omitted then.
+func (d *differ) take(all []fields.Difference, omitted int) (taken []fields.Difference, left int) {
+	n := min(len(all), d.fieldsLeft)
+	d.fieldsLeft -= n
+	return all[:n], omitted + len(all) - n
 }
 
 // dryRun returns the result that the run would have for an existing object. It adopts nothing, so

@@ -56,8 +56,8 @@ func (r Rules) Live(o *unstructured.Unstructured) fingerprint.Sum {
 	return fingerprint.Live(ignored.Strip(o), k8s.FieldManager)
 }
 
-// ignored returns the fields that the policy and the object's annotation leave to other managers.
-func (r Rules) ignored(o *unstructured.Unstructured) (fields.Ignored, error) {
+// Ignored returns the fields that the policy and the object's annotation leave to other managers.
+func (r Rules) Ignored(o *unstructured.Unstructured) (fields.Ignored, error) {
 	ignored, err := r.ignore.Of(o)
 	if err != nil {
 		return fields.Ignored{}, reason.Errorf(reason.ManifestInvalid, "annotation %s: %v", fields.IgnoreAnnotation, err)

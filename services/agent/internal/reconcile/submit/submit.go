@@ -49,7 +49,7 @@ type Origin struct {
 // Apply applies o, which it does not modify, and returns the resulting object. It sends nothing if
 // the policy ignores all differences.
 func (s Submitter) Apply(ctx context.Context, o *unstructured.Unstructured, origin Origin) (*unstructured.Unstructured, error) {
-	ignored, err := s.Rules.ignored(o)
+	ignored, err := s.Rules.Ignored(o)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +75,7 @@ func (s Submitter) Apply(ctx context.Context, o *unstructured.Unstructured, orig
 // DryRun returns the result that Apply would have for live, and changes nothing. Fields that an
 // adoption would remove from other tools stay in the result.
 func (s Submitter) DryRun(ctx context.Context, o, live *unstructured.Unstructured, isRepair bool) (*unstructured.Unstructured, error) {
-	ignored, err := s.Rules.ignored(o)
+	ignored, err := s.Rules.Ignored(o)
 	if err != nil {
 		return nil, err
 	}

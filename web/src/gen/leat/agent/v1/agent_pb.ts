@@ -23,7 +23,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file leat/agent/v1/agent.proto.
  */
 export const file_leat_agent_v1_agent: GenFile = /*@__PURE__*/
-  fileDesc("ChlsZWF0L2FnZW50L3YxL2FnZW50LnByb3RvEg1sZWF0LmFnZW50LnYxIiMKEFJlY29uY2lsZVJlcXVlc3QSDwoHc2VydmljZRgBIAEoCSITChFSZWNvbmNpbGVSZXNwb25zZSJQCgtEaWZmUmVxdWVzdBIPCgdzZXJ2aWNlGAEgASgJEjAKB2J1bmRsZXMYAiADKAsyHy5sZWF0LmRpc3RyaWJ1dG9yLnYxLlBsYW5CdW5kbGUiOgoMRGlmZlJlc3BvbnNlEioKB29iamVjdHMYASADKAsyGS5sZWF0LmFnZW50LnYxLk9iamVjdERpZmYilgEKCk9iamVjdERpZmYSJAoDcmVmGAEgASgLMhcubGVhdC50eXBlLnYxLk9iamVjdFJlZhIpCgZhY3Rpb24YAiABKA4yGS5sZWF0LmFnZW50LnYxLkRpZmZBY3Rpb24SDwoHdW5pZmllZBgDIAEoCRImCgdwcm9ibGVtGAQgASgLMhUubGVhdC50eXBlLnYxLlByb2JsZW0iSAoTR2V0SW52ZW50b3J5UmVxdWVzdBIPCgdzZXJ2aWNlGAEgASgJEiAKBHBhZ2UYAiABKAsyEi5sZWF0LnR5cGUudjEuUGFnZSJcChRHZXRJbnZlbnRvcnlSZXNwb25zZRIrCgdvYmplY3RzGAEgAygLMhoubGVhdC50eXBlLnYxLk9iamVjdFN0YXR1cxIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiygEKE1F1ZXJ5TWV0cmljc1JlcXVlc3QSDwoHc2VydmljZRgBIAEoCRIlCgZtZXRyaWMYAiABKA4yFS5sZWF0LmFnZW50LnYxLk1ldHJpYxIpCgVzdGFydBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASJwoDZW5kGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBInCgRzdGVwGAUgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uIpIBChRRdWVyeU1ldHJpY3NSZXNwb25zZRIrCgZzZXJpZXMYASADKAsyGy5sZWF0LmFnZW50LnYxLk1ldHJpY1NlcmllcxIQCghsZWZ0X291dBgCIAEoBRInCgRzdGVwGAMgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEhIKCmV4cHJlc3Npb24YBCABKAkilAEKDE1ldHJpY1NlcmllcxIRCgluYW1lc3BhY2UYASABKAkSCwoDcG9kGAIgASgJEhEKCWNvbnRhaW5lchgDIAEoCRIqCgZwb2ludHMYBCADKAsyGi5sZWF0LmFnZW50LnYxLk1ldHJpY1BvaW50EiUKBm1ldHJpYxgFIAEoDjIVLmxlYXQuYWdlbnQudjEuTWV0cmljIkYKC01ldHJpY1BvaW50EigKBHRpbWUYASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg0KBXZhbHVlGAIgASgBIiUKEldhdGNoRXZlbnRzUmVxdWVzdBIPCgdzZXJ2aWNlGAEgASgJIrUBChNXYXRjaEV2ZW50c1Jlc3BvbnNlEigKBHRpbWUYASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg8KB3NlcnZpY2UYAiABKAkSKQoFcGhhc2UYAyABKA4yGi5sZWF0LnR5cGUudjEuU2VydmljZVBoYXNlEicKBm9iamVjdBgEIAEoCzIXLmxlYXQudHlwZS52MS5PYmplY3RSZWYSDwoHbWVzc2FnZRgFIAEoCSqJAQoKRGlmZkFjdGlvbhIbChdESUZGX0FDVElPTl9VTlNQRUNJRklFRBAAEhYKEkRJRkZfQUNUSU9OX0NSRUFURRABEhYKEkRJRkZfQUNUSU9OX1VQREFURRACEhYKEkRJRkZfQUNUSU9OX0RFTEVURRADEhYKEkRJRkZfQUNUSU9OX1JFRlVTRRAEKooCCgZNZXRyaWMSFgoSTUVUUklDX1VOU1BFQ0lGSUVEEAASDgoKTUVUUklDX0NQVRABEhYKEk1FVFJJQ19DUFVfUkVRVUVTVBACEhQKEE1FVFJJQ19DUFVfTElNSVQQAxIYChRNRVRSSUNfQ1BVX1RIUk9UVExFRBAEEhEKDU1FVFJJQ19NRU1PUlkQBRIZChVNRVRSSUNfTUVNT1JZX1JFUVVFU1QQBhIXChNNRVRSSUNfTUVNT1JZX0xJTUlUEAcSEwoPTUVUUklDX1JFU1RBUlRTEAgSGwoXTUVUUklDX05FVFdPUktfUkVDRUlWRUQQCRIXChNNRVRSSUNfTkVUV09SS19TRU5UEAoyvQMKDEFnZW50U2VydmljZRJOCglSZWNvbmNpbGUSHy5sZWF0LmFnZW50LnYxLlJlY29uY2lsZVJlcXVlc3QaIC5sZWF0LmFnZW50LnYxLlJlY29uY2lsZVJlc3BvbnNlEkQKBERpZmYSGi5sZWF0LmFnZW50LnYxLkRpZmZSZXF1ZXN0GhsubGVhdC5hZ2VudC52MS5EaWZmUmVzcG9uc2UiA5ACARJcCgxHZXRJbnZlbnRvcnkSIi5sZWF0LmFnZW50LnYxLkdldEludmVudG9yeVJlcXVlc3QaIy5sZWF0LmFnZW50LnYxLkdldEludmVudG9yeVJlc3BvbnNlIgOQAgESXAoMUXVlcnlNZXRyaWNzEiIubGVhdC5hZ2VudC52MS5RdWVyeU1ldHJpY3NSZXF1ZXN0GiMubGVhdC5hZ2VudC52MS5RdWVyeU1ldHJpY3NSZXNwb25zZSIDkAIBElsKC1dhdGNoRXZlbnRzEiEubGVhdC5hZ2VudC52MS5XYXRjaEV2ZW50c1JlcXVlc3QaIi5sZWF0LmFnZW50LnYxLldhdGNoRXZlbnRzUmVzcG9uc2UiA5ACATABYgZwcm90bzM", [file_google_protobuf_duration, file_google_protobuf_timestamp, file_leat_distributor_v1_plan, file_leat_type_v1_metadata, file_leat_type_v1_state]);
+  fileDesc("ChlsZWF0L2FnZW50L3YxL2FnZW50LnByb3RvEg1sZWF0LmFnZW50LnYxIiMKEFJlY29uY2lsZVJlcXVlc3QSDwoHc2VydmljZRgBIAEoCSITChFSZWNvbmNpbGVSZXNwb25zZSJQCgtEaWZmUmVxdWVzdBIPCgdzZXJ2aWNlGAEgASgJEjAKB2J1bmRsZXMYAiADKAsyHy5sZWF0LmRpc3RyaWJ1dG9yLnYxLlBsYW5CdW5kbGUiaAoMRGlmZlJlc3BvbnNlEioKB29iamVjdHMYASADKAsyGS5sZWF0LmFnZW50LnYxLk9iamVjdERpZmYSLAoJdW5jaGFuZ2VkGAIgAygLMhkubGVhdC5hZ2VudC52MS5PYmplY3REaWZmIpwCCgpPYmplY3REaWZmEiQKA3JlZhgBIAEoCzIXLmxlYXQudHlwZS52MS5PYmplY3RSZWYSKQoGYWN0aW9uGAIgASgOMhkubGVhdC5hZ2VudC52MS5EaWZmQWN0aW9uEg8KB3VuaWZpZWQYAyABKAkSJgoHcHJvYmxlbRgEIAEoCzIVLmxlYXQudHlwZS52MS5Qcm9ibGVtEigKBmZpZWxkcxgFIAMoCzIYLmxlYXQuYWdlbnQudjEuRmllbGREaWZmEhYKDmZpZWxkc19vbWl0dGVkGAYgASgFEikKB2lnbm9yZWQYByADKAsyGC5sZWF0LmFnZW50LnYxLkZpZWxkRGlmZhIXCg9pZ25vcmVkX29taXR0ZWQYCCABKAUihwEKCUZpZWxkRGlmZhIMCgRwYXRoGAEgASgJEg4KBmJlZm9yZRgCIAEoCRINCgVhZnRlchgDIAEoCRItCghtYW5hZ2VycxgEIAMoCzIbLmxlYXQuYWdlbnQudjEuRmllbGRNYW5hZ2VyEhAKCGlzX3Rha2VuGAUgASgIEgwKBHJ1bGUYBiABKAkiWQoMRmllbGRNYW5hZ2VyEgwKBG5hbWUYASABKAkSEQoJb3BlcmF0aW9uGAIgASgJEigKBHRpbWUYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIkgKE0dldEludmVudG9yeVJlcXVlc3QSDwoHc2VydmljZRgBIAEoCRIgCgRwYWdlGAIgASgLMhIubGVhdC50eXBlLnYxLlBhZ2UiXAoUR2V0SW52ZW50b3J5UmVzcG9uc2USKwoHb2JqZWN0cxgBIAMoCzIaLmxlYXQudHlwZS52MS5PYmplY3RTdGF0dXMSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIsoBChNRdWVyeU1ldHJpY3NSZXF1ZXN0Eg8KB3NlcnZpY2UYASABKAkSJQoGbWV0cmljGAIgASgOMhUubGVhdC5hZ2VudC52MS5NZXRyaWMSKQoFc3RhcnQYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEicKA2VuZBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASJwoEc3RlcBgFIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbiKSAQoUUXVlcnlNZXRyaWNzUmVzcG9uc2USKwoGc2VyaWVzGAEgAygLMhsubGVhdC5hZ2VudC52MS5NZXRyaWNTZXJpZXMSEAoIbGVmdF9vdXQYAiABKAUSJwoEc3RlcBgDIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhISCgpleHByZXNzaW9uGAQgASgJIpQBCgxNZXRyaWNTZXJpZXMSEQoJbmFtZXNwYWNlGAEgASgJEgsKA3BvZBgCIAEoCRIRCgljb250YWluZXIYAyABKAkSKgoGcG9pbnRzGAQgAygLMhoubGVhdC5hZ2VudC52MS5NZXRyaWNQb2ludBIlCgZtZXRyaWMYBSABKA4yFS5sZWF0LmFnZW50LnYxLk1ldHJpYyJGCgtNZXRyaWNQb2ludBIoCgR0aW1lGAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBINCgV2YWx1ZRgCIAEoASIlChJXYXRjaEV2ZW50c1JlcXVlc3QSDwoHc2VydmljZRgBIAEoCSK1AQoTV2F0Y2hFdmVudHNSZXNwb25zZRIoCgR0aW1lGAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIPCgdzZXJ2aWNlGAIgASgJEikKBXBoYXNlGAMgASgOMhoubGVhdC50eXBlLnYxLlNlcnZpY2VQaGFzZRInCgZvYmplY3QYBCABKAsyFy5sZWF0LnR5cGUudjEuT2JqZWN0UmVmEg8KB21lc3NhZ2UYBSABKAkqiQEKCkRpZmZBY3Rpb24SGwoXRElGRl9BQ1RJT05fVU5TUEVDSUZJRUQQABIWChJESUZGX0FDVElPTl9DUkVBVEUQARIWChJESUZGX0FDVElPTl9VUERBVEUQAhIWChJESUZGX0FDVElPTl9ERUxFVEUQAxIWChJESUZGX0FDVElPTl9SRUZVU0UQBCqKAgoGTWV0cmljEhYKEk1FVFJJQ19VTlNQRUNJRklFRBAAEg4KCk1FVFJJQ19DUFUQARIWChJNRVRSSUNfQ1BVX1JFUVVFU1QQAhIUChBNRVRSSUNfQ1BVX0xJTUlUEAMSGAoUTUVUUklDX0NQVV9USFJPVFRMRUQQBBIRCg1NRVRSSUNfTUVNT1JZEAUSGQoVTUVUUklDX01FTU9SWV9SRVFVRVNUEAYSFwoTTUVUUklDX01FTU9SWV9MSU1JVBAHEhMKD01FVFJJQ19SRVNUQVJUUxAIEhsKF01FVFJJQ19ORVRXT1JLX1JFQ0VJVkVEEAkSFwoTTUVUUklDX05FVFdPUktfU0VOVBAKMr0DCgxBZ2VudFNlcnZpY2USTgoJUmVjb25jaWxlEh8ubGVhdC5hZ2VudC52MS5SZWNvbmNpbGVSZXF1ZXN0GiAubGVhdC5hZ2VudC52MS5SZWNvbmNpbGVSZXNwb25zZRJECgREaWZmEhoubGVhdC5hZ2VudC52MS5EaWZmUmVxdWVzdBobLmxlYXQuYWdlbnQudjEuRGlmZlJlc3BvbnNlIgOQAgESXAoMR2V0SW52ZW50b3J5EiIubGVhdC5hZ2VudC52MS5HZXRJbnZlbnRvcnlSZXF1ZXN0GiMubGVhdC5hZ2VudC52MS5HZXRJbnZlbnRvcnlSZXNwb25zZSIDkAIBElwKDFF1ZXJ5TWV0cmljcxIiLmxlYXQuYWdlbnQudjEuUXVlcnlNZXRyaWNzUmVxdWVzdBojLmxlYXQuYWdlbnQudjEuUXVlcnlNZXRyaWNzUmVzcG9uc2UiA5ACARJbCgtXYXRjaEV2ZW50cxIhLmxlYXQuYWdlbnQudjEuV2F0Y2hFdmVudHNSZXF1ZXN0GiIubGVhdC5hZ2VudC52MS5XYXRjaEV2ZW50c1Jlc3BvbnNlIgOQAgEwAWIGcHJvdG8z", [file_google_protobuf_duration, file_google_protobuf_timestamp, file_leat_distributor_v1_plan, file_leat_type_v1_metadata, file_leat_type_v1_state]);
 
 /**
  * ReconcileRequest names the service.
@@ -103,6 +103,14 @@ export type DiffResponse = Message<"leat.agent.v1.DiffResponse"> & {
    * @generated from field: repeated leat.agent.v1.ObjectDiff objects = 1;
    */
   objects: ObjectDiff[];
+
+  /**
+   * Objects that would not change, and that differ from their manifests in fields that are ignored. Their action is
+   * unspecified, and they have ignored fields alone.
+   *
+   * @generated from field: repeated leat.agent.v1.ObjectDiff unchanged = 2;
+   */
+  unchanged: ObjectDiff[];
 };
 
 /**
@@ -146,6 +154,35 @@ export type ObjectDiff = Message<"leat.agent.v1.ObjectDiff"> & {
    * @generated from field: leat.type.v1.Problem problem = 4;
    */
   problem?: Problem | undefined;
+
+  /**
+   * The fields that would change in an object that exists, by path: at most 200, and at most 1000 in an answer. Empty
+   * from agents that do not report them.
+   *
+   * @generated from field: repeated leat.agent.v1.FieldDiff fields = 5;
+   */
+  fields: FieldDiff[];
+
+  /**
+   * How many more would change.
+   *
+   * @generated from field: int32 fields_omitted = 6;
+   */
+  fieldsOmitted: number;
+
+  /**
+   * The fields in which the cluster differs from the manifest, and that a run leaves to others, within the same bounds.
+   *
+   * @generated from field: repeated leat.agent.v1.FieldDiff ignored = 7;
+   */
+  ignored: FieldDiff[];
+
+  /**
+   * How many more there are.
+   *
+   * @generated from field: int32 ignored_omitted = 8;
+   */
+  ignoredOmitted: number;
 };
 
 /**
@@ -154,6 +191,99 @@ export type ObjectDiff = Message<"leat.agent.v1.ObjectDiff"> & {
  */
 export const ObjectDiffSchema: GenMessage<ObjectDiff> = /*@__PURE__*/
   messageDesc(file_leat_agent_v1_agent, 4);
+
+/**
+ * FieldDiff is a field of an object that would change, or that is left to others. Its values are masked as the unified
+ * diff is: equal masks hide equal texts.
+ *
+ * @generated from message leat.agent.v1.FieldDiff
+ */
+export type FieldDiff = Message<"leat.agent.v1.FieldDiff"> & {
+  /**
+   * The field as Kubernetes writes it, such as .spec.template.spec.containers[name="web"].image. At most 1 KiB.
+   *
+   * @generated from field: string path = 1;
+   */
+  path: string;
+
+  /**
+   * The value in the cluster, at most 1 KiB. Texts are as they are, other values in JSON. Empty if there is none.
+   *
+   * @generated from field: string before = 2;
+   */
+  before: string;
+
+  /**
+   * The value after the run or, of an ignored field, in the manifest. Like before.
+   *
+   * @generated from field: string after = 3;
+   */
+  after: string;
+
+  /**
+   * The managers that own the field now, or a part of it, the latest first, at most 10. Empty if nobody owns it.
+   *
+   * @generated from field: repeated leat.agent.v1.FieldManager managers = 4;
+   */
+  managers: FieldManager[];
+
+  /**
+   * The run would take the field from managers that own it now.
+   *
+   * @generated from field: bool is_taken = 5;
+   */
+  isTaken: boolean;
+
+  /**
+   * The rule that ignores the field: its pointer, such as /spec/replicas, or "manager PATTERN". Empty of fields that
+   * would change.
+   *
+   * @generated from field: string rule = 6;
+   */
+  rule: string;
+};
+
+/**
+ * Describes the message leat.agent.v1.FieldDiff.
+ * Use `create(FieldDiffSchema)` to create a new message.
+ */
+export const FieldDiffSchema: GenMessage<FieldDiff> = /*@__PURE__*/
+  messageDesc(file_leat_agent_v1_agent, 5);
+
+/**
+ * FieldManager is an owner of a field, as the API server records it in managedFields.
+ *
+ * @generated from message leat.agent.v1.FieldManager
+ */
+export type FieldManager = Message<"leat.agent.v1.FieldManager"> & {
+  /**
+   * Its name, such as kubectl-edit. Leat's is leat.
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * Its operation: Apply or Update.
+   *
+   * @generated from field: string operation = 2;
+   */
+  operation: string;
+
+  /**
+   * When it last changed one of its fields. Unset if that is not recorded.
+   *
+   * @generated from field: google.protobuf.Timestamp time = 3;
+   */
+  time?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message leat.agent.v1.FieldManager.
+ * Use `create(FieldManagerSchema)` to create a new message.
+ */
+export const FieldManagerSchema: GenMessage<FieldManager> = /*@__PURE__*/
+  messageDesc(file_leat_agent_v1_agent, 6);
 
 /**
  * GetInventoryRequest names the service.
@@ -181,7 +311,7 @@ export type GetInventoryRequest = Message<"leat.agent.v1.GetInventoryRequest"> &
  * Use `create(GetInventoryRequestSchema)` to create a new message.
  */
 export const GetInventoryRequestSchema: GenMessage<GetInventoryRequest> = /*@__PURE__*/
-  messageDesc(file_leat_agent_v1_agent, 5);
+  messageDesc(file_leat_agent_v1_agent, 7);
 
 /**
  * GetInventoryResponse is one page.
@@ -209,7 +339,7 @@ export type GetInventoryResponse = Message<"leat.agent.v1.GetInventoryResponse">
  * Use `create(GetInventoryResponseSchema)` to create a new message.
  */
 export const GetInventoryResponseSchema: GenMessage<GetInventoryResponse> = /*@__PURE__*/
-  messageDesc(file_leat_agent_v1_agent, 6);
+  messageDesc(file_leat_agent_v1_agent, 8);
 
 /**
  * QueryMetricsRequest names the service and what to return.
@@ -260,7 +390,7 @@ export type QueryMetricsRequest = Message<"leat.agent.v1.QueryMetricsRequest"> &
  * Use `create(QueryMetricsRequestSchema)` to create a new message.
  */
 export const QueryMetricsRequestSchema: GenMessage<QueryMetricsRequest> = /*@__PURE__*/
-  messageDesc(file_leat_agent_v1_agent, 7);
+  messageDesc(file_leat_agent_v1_agent, 9);
 
 /**
  * QueryMetricsResponse has the figures.
@@ -303,7 +433,7 @@ export type QueryMetricsResponse = Message<"leat.agent.v1.QueryMetricsResponse">
  * Use `create(QueryMetricsResponseSchema)` to create a new message.
  */
 export const QueryMetricsResponseSchema: GenMessage<QueryMetricsResponse> = /*@__PURE__*/
-  messageDesc(file_leat_agent_v1_agent, 8);
+  messageDesc(file_leat_agent_v1_agent, 10);
 
 /**
  * MetricSeries is one line.
@@ -352,7 +482,7 @@ export type MetricSeries = Message<"leat.agent.v1.MetricSeries"> & {
  * Use `create(MetricSeriesSchema)` to create a new message.
  */
 export const MetricSeriesSchema: GenMessage<MetricSeries> = /*@__PURE__*/
-  messageDesc(file_leat_agent_v1_agent, 9);
+  messageDesc(file_leat_agent_v1_agent, 11);
 
 /**
  * MetricPoint is one figure.
@@ -380,7 +510,7 @@ export type MetricPoint = Message<"leat.agent.v1.MetricPoint"> & {
  * Use `create(MetricPointSchema)` to create a new message.
  */
 export const MetricPointSchema: GenMessage<MetricPoint> = /*@__PURE__*/
-  messageDesc(file_leat_agent_v1_agent, 10);
+  messageDesc(file_leat_agent_v1_agent, 12);
 
 /**
  * WatchEventsRequest opens the stream.
@@ -401,7 +531,7 @@ export type WatchEventsRequest = Message<"leat.agent.v1.WatchEventsRequest"> & {
  * Use `create(WatchEventsRequestSchema)` to create a new message.
  */
 export const WatchEventsRequestSchema: GenMessage<WatchEventsRequest> = /*@__PURE__*/
-  messageDesc(file_leat_agent_v1_agent, 11);
+  messageDesc(file_leat_agent_v1_agent, 13);
 
 /**
  * WatchEventsResponse is one event.
@@ -450,7 +580,7 @@ export type WatchEventsResponse = Message<"leat.agent.v1.WatchEventsResponse"> &
  * Use `create(WatchEventsResponseSchema)` to create a new message.
  */
 export const WatchEventsResponseSchema: GenMessage<WatchEventsResponse> = /*@__PURE__*/
-  messageDesc(file_leat_agent_v1_agent, 12);
+  messageDesc(file_leat_agent_v1_agent, 14);
 
 /**
  * DiffAction is the expected effect on an object.
