@@ -27,6 +27,9 @@ type agents struct {
 	agentv1connect.UnimplementedAgentServiceHandler
 }
 
+// edited is when somebody edited a field by hand.
+var edited = time.Date(2026, time.January, 30, 12, 0, 0, 0, time.UTC)
+
 // accessToken is how the Authorization header of a caller with an access token begins.
 const accessToken = "Bearer jwt-"
 
@@ -53,6 +56,18 @@ func (agents) Diff(_ context.Context, r *agentv1.DiffRequest) (*agentv1.DiffResp
 	}
 	response.Objects = append(response.Objects, &agentv1.ObjectDiff{
 		Ref: ref("ConfigMap", "web"), Action: agentv1.DiffAction_DIFF_ACTION_UPDATE, Unified: "--- live\n+++ desired\n@@ -1 +1 @@\n-replicas: 2\n+replicas: 3\n",
+		Fields: []*agentv1.FieldDiff{
+			{Path: ".spec.replicas", Before: "2", After: "3", IsTaken: true, Managers: []*agentv1.FieldManager{
+				{Name: "kubectl-edit", Operation: "Update", Time: timestamppb.New(edited)}, {Name: "leat", Operation: "Apply"},
+			}},
+			{Path: ".spec.paused", Before: "true", Managers: []*agentv1.FieldManager{{Name: "leat", Operation: "Apply"}}},
+		},
+		FieldsOmitted: 3,
+	})
+	response.Unchanged = append(response.Unchanged, &agentv1.ObjectDiff{
+		Ref: ref("Deployment", "web"), Ignored: []*agentv1.FieldDiff{
+			{Path: ".spec.replicas", Before: "9", After: "1", Rule: "/spec/replicas", Managers: []*agentv1.FieldManager{{Name: "hpa\x1b[31m\nx", Operation: "Update"}}},
+		},
 	})
 	if len(r.GetBundles()) > 0 {
 		response.Objects = append(response.Objects, &agentv1.ObjectDiff{

@@ -29,10 +29,23 @@ func difference(out *strings.Builder, style Style, object *agentv1.ObjectDiff) {
 		agentv1.DiffAction_DIFF_ACTION_CREATE: "would be created", agentv1.DiffAction_DIFF_ACTION_UPDATE: "would be changed",
 		agentv1.DiffAction_DIFF_ACTION_DELETE: "would be deleted", agentv1.DiffAction_DIFF_ACTION_REFUSE: style.Bad("could not be applied"),
 	}[object.GetAction()]
+	if word == "" {
+		word = "would not change"
+	}
 	fmt.Fprintf(out, "# %s %s\n", objectName(object.GetRef()), word)
 	if p := object.GetProblem(); p != nil {
 		fmt.Fprintf(out, "# %s: %s\n", style.Bad(document.EnumName(p.GetReason())), strings.ReplaceAll(p.GetMessage(), "\n", " "))
 	}
+	for _, field := range object.GetFields() {
+		if line := managed(field); line != "" {
+			out.WriteString("# " + line + "\n")
+		}
+	}
+	omitted(out, object.GetFieldsOmitted(), "would change")
+	for _, field := range object.GetIgnored() {
+		fmt.Fprintf(out, "# %s is ignored by %s%s\n", oneLine(field.GetPath()), oneLine(field.GetRule()), managers(field, "; managed by "))
+	}
+	omitted(out, object.GetIgnoredOmitted(), "are ignored")
 	for line := range strings.Lines(object.GetUnified()) {
 		text := strings.TrimSuffix(line, "\n")
 		switch {
@@ -46,6 +59,46 @@ func difference(out *strings.Builder, style Style, object *agentv1.ObjectDiff) {
 		out.WriteString(text + "\n")
 	}
 	out.WriteByte('\n')
+}
+
+// managed returns who else manages a field that would change, or "".
+func managed(field *agentv1.FieldDiff) string {
+	by := managers(field, " is managed by ")
+	if by == "" {
+		return ""
+	}
+	if field.GetIsTaken() {
+		by += "; the run takes it"
+	}
+	return oneLine(field.GetPath()) + by
+}
+
+// managers returns the managers of a field that are not Leat, behind a phrase, or "".
+func managers(field *agentv1.FieldDiff, phrase string) string {
+	var names []string
+	for _, manager := range field.GetManagers() {
+		if manager.GetName() == leatManager {
+			continue
+		}
+		name := oneLine(manager.GetName())
+		if manager.GetTime() != nil {
+			name += " since " + manager.GetTime().AsTime().UTC().Format(time.RFC3339)
+		}
+		names = append(names, name)
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return phrase + strings.Join(names, ", ")
+}
+
+// leatManager is Leat's name among managers of fields.
+const leatManager = "leat"
+
+func omitted(out *strings.Builder, n int32, what string) {
+	if n > 0 {
+		fmt.Fprintf(out, "# %d more fields %s\n", n, what)
+	}
 }
 
 // Inventory prints the objects of a service in the given format.

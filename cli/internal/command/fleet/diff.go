@@ -6,6 +6,7 @@ package fleet
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,6 +37,9 @@ func Diff(s *session.Session) *cobra.Command {
 		Long: `Show what the next run of a service would change in its cluster, or, with --ref, what it would change if the service
 followed that branch, tag or commit. The cluster's API server is asked, and nothing is kept. The values of Secrets, and of
 the service's secrets, are masked. It needs the role operator in the cluster, and --ref an administrator.
+
+Before the difference of an object are its fields that others manage, with the manager, and whether the run takes the field;
+and the fields that differ and are ignored, with the rule. As JSON each field of an object has its managers.
 
 With --ref the cluster's agent may download what the repository holds there for 15 minutes. A repository that demands
 signatures demands them here, too. Hooks are not shown.`,
@@ -92,7 +96,7 @@ func (d *differ) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := d.print(response.GetObjects()); err != nil {
+	if err := d.print(response.GetObjects(), response.GetUnchanged()); err != nil {
 		return err
 	}
 	if d.exitCode && len(response.GetObjects()) > 0 {
@@ -122,7 +126,9 @@ func (d *differ) candidate(ctx context.Context, c *client.Client) ([]*distributo
 	return bundles, err
 }
 
-func (d *differ) print(objects []*agentv1.ObjectDiff) error {
+// print prints what would change. Unchanged objects differ in what is ignored, which people look for; programs get what
+// would change alone.
+func (d *differ) print(objects, unchanged []*agentv1.ObjectDiff) error {
 	switch d.format {
 	case show.JSON:
 		return document.WriteJSONItems(d.session.Out, objects)
@@ -130,7 +136,7 @@ func (d *differ) print(objects []*agentv1.ObjectDiff) error {
 		return document.WriteYAMLItems(d.session.Out, objects)
 	case show.Table:
 	}
-	if err := show.Differences(d.session.Out, d.session.Style(d.session.Out), objects); err != nil {
+	if err := show.Differences(d.session.Out, d.session.Style(d.session.Out), slices.Concat(objects, unchanged)); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintln(d.session.Out, d.summary(objects))
