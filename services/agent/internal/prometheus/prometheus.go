@@ -143,34 +143,46 @@ func clean(text string) string {
 type answer struct {
 	Status string `json:"status"`
 	Data   struct {
-		ResultType string `json:"resultType"`
-		Result     []struct {
+		ResultType string  `json:"resultType"`
+		Result     results `json:"result"`
+	} `json:"data"`
+}
+
+type results []metrics.Series
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (r *results) UnmarshalJSON(text []byte) error {
+	return each(text, maxSeries, "an answer has more than %d series", func(text json.RawMessage) error {
+		var one struct {
 			Metric struct {
 				Namespace string `json:"namespace"`
 				Pod       string `json:"pod"`
 				Container string `json:"container"`
 			} `json:"metric"`
 			Values samples `json:"values"`
-		} `json:"result"`
-	} `json:"data"`
+		}
+		if err := json.Unmarshal(text, &one); err != nil {
+			return err
+		}
+		m := one.Metric
+		if max(len(m.Namespace), len(m.Pod), len(m.Container)) > maxLabel {
+			return errors.New("a label is longer than names in Kubernetes are")
+		}
+		*r = append(*r, metrics.Series{Namespace: m.Namespace, Pod: m.Pod, Container: m.Container, Points: one.Values})
+		return nil
+	})
 }
 
 // samples are points in order.
 type samples []metrics.Point
 
-// UnmarshalJSON implements json.Unmarshaler. It counts before it allocates.
+// UnmarshalJSON implements json.Unmarshaler.
 func (s *samples) UnmarshalJSON(text []byte) error {
-	if n := bytes.Count(text, []byte("[")) - 1; n > maxPoints {
-		return fmt.Errorf("a series has %d points, more than the %d that were asked for", n, maxPoints)
-	}
-	var pairs [][2]json.RawMessage
-	if err := json.Unmarshal(text, &pairs); err != nil {
-		return errors.New("a series is not a list of points")
-	}
-	for _, pair := range pairs {
+	return each(text, maxPoints, "a series has more than the %d points that were asked for", func(text json.RawMessage) error {
 		var at float64
 		var value string
-		if json.Unmarshal(pair[0], &at) != nil || json.Unmarshal(pair[1], &value) != nil || math.Abs(at) > 1e11 {
+		pair := [2]any{&at, &value}
+		if json.Unmarshal(text, &pair) != nil || pair[0] == nil || pair[1] == nil || math.Abs(at) > 1e11 {
 			return errors.New("a point is not a time and a text")
 		}
 		figure, err := strconv.ParseFloat(value, 64)
@@ -182,6 +194,28 @@ func (s *samples) UnmarshalJSON(text []byte) error {
 			return errors.New("the points of a series are not in order")
 		}
 		*s = append(*s, point)
+		return nil
+	})
+}
+
+// each reads a list item by item, so that a long one costs no memory: it ends at the first item that is
+// too many, with an error of the format.
+func each(text []byte, most int, tooMany string, read func(json.RawMessage) error) error {
+	items := json.NewDecoder(bytes.NewReader(text))
+	if opening, err := items.Token(); err != nil || opening != json.Delim('[') {
+		return errors.New("an answer has no list where one has to be")
+	}
+	for n := 0; items.More(); n++ {
+		if n == most {
+			return fmt.Errorf(tooMany, most)
+		}
+		var item json.RawMessage
+		if err := items.Decode(&item); err != nil {
+			return err
+		}
+		if err := read(item); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -194,16 +228,5 @@ func parse(body []byte) ([]metrics.Series, error) {
 	if a.Status != "success" || a.Data.ResultType != "matrix" {
 		return nil, fmt.Errorf("status %.20q, type %.20q", a.Status, a.Data.ResultType)
 	}
-	if len(a.Data.Result) > maxSeries {
-		return nil, fmt.Errorf("%d series, more than %d", len(a.Data.Result), maxSeries)
-	}
-	all := make([]metrics.Series, 0, len(a.Data.Result))
-	for _, r := range a.Data.Result {
-		m := r.Metric
-		if max(len(m.Namespace), len(m.Pod), len(m.Container)) > maxLabel {
-			return nil, errors.New("a label is longer than names in Kubernetes are")
-		}
-		all = append(all, metrics.Series{Namespace: m.Namespace, Pod: m.Pod, Container: m.Container, Points: r.Values})
-	}
-	return all, nil
+	return a.Data.Result, nil
 }

@@ -6,11 +6,13 @@ package prometheus_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -100,10 +102,12 @@ func TestSecHostilePrometheus(t *testing.T) {
 		"a time far away":      {say(200, matrix(`{"metric":{},"values":[[1e300,"1"]]}`)), "not a time and a text"},
 		"no figure":            {say(200, matrix(`{"metric":{},"values":[[1,"one"]]}`)), "not a number"},
 		"points out of order":  {say(200, matrix(`{"metric":{},"values":[[2,"1"],[1,"1"]]}`)), "not in order"},
-		"a map of points":      {say(200, matrix(`{"metric":{},"values":{"a":1}}`)), "not a list of points"},
+		"half a point":         {say(200, matrix(`{"metric":{},"values":[[1]]}`)), "not a time and a text"},
+		"an empty point":       {say(200, matrix(`{"metric":{},"values":[[null,null]]}`)), "not a time and a text"},
+		"a map of points":      {say(200, matrix(`{"metric":{},"values":{"a":1}}`)), "no list"},
 		"a huge label":         {say(200, matrix(`{"metric":{"pod":"`+long+`"},"values":[]}`)), "longer than names"},
-		"many points":          {say(200, matrix(`{"metric":{},"values":[`+strings.Repeat("[],", 9000)+`[]]}`)), "more than the 501"},
-		"many series":          {say(200, matrix(strings.Repeat(`{},`, 3000)+`{}`)), "series, more than 2000"},
+		"many points":          {say(200, matrix(`{"metric":{},"values":[`+points(9000)+`]}`)), "more than the 501"},
+		"many series":          {say(200, matrix(strings.Repeat(`{},`, 3000)+`{}`)), "more than 2000 series"},
 		"deep nesting":         {say(200, strings.Repeat("[", 100_000)), "not series"},
 		"a redirect": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, stolen.URL, http.StatusTemporaryRedirect)
@@ -152,6 +156,34 @@ func TestSlowAnswersEndWithTheCaller(t *testing.T) {
 	refusing := prometheus.New(transport, func(string) (*url.URL, error) { return nil, final })
 	if _, err := refusing.QueryRange(t.Context(), name, "up", window); !errors.Is(err, final) {
 		t.Errorf("got %v, want the error of the list", err)
+	}
+}
+
+// points returns so many points in order.
+func points(n int) string {
+	all := make([]string, n)
+	for i := range all {
+		all[i] = fmt.Sprintf(`[%d,"1"]`, i)
+	}
+	return strings.Join(all, ",")
+}
+
+// TestSecLongAnswersCostNoMemory has answers of millions of items, each of a few bytes, which would be hundreds of
+// megabytes as Go's values.
+func TestSecLongAnswersCostNoMemory(t *testing.T) {
+	for what, body := range map[string]string{
+		"series": matrix(strings.Repeat("{},", 2_500_000) + "{}"),
+		"points": matrix(`{"metric":{},"values":[` + strings.Repeat("[],", 2_500_000) + `[]]}`),
+		"nulls":  matrix(`{"metric":{},"values":[` + strings.Repeat("null,", 1_500_000) + `null]}`),
+	} {
+		client := prometheus.New(canned(body), func(string) (*url.URL, error) { return &url.URL{Scheme: "http", Host: "a"}, nil })
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := client.QueryRange(t.Context(), name, "up", window)
+		runtime.ReadMemStats(&after)
+		if got, most := after.TotalAlloc-before.TotalAlloc, uint64(8*len(body)); err == nil || got > most {
+			t.Errorf("%s: %d bytes were allocated for %d, want an error and at most %d", what, got, len(body), most)
+		}
 	}
 }
 
