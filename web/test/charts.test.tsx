@@ -64,7 +64,7 @@ describe("charts", () => {
     await expect.element(slider("CPU at a time")).toBeVisible();
     await expect.element(page.getByText("limit of each pod: 500 m")).toBeVisible();
     await expect.element(page.getByText("request of each pod: 500 MB")).toBeVisible();
-    const flags = page.getByRole("button", { name: /^Revisions? \d/ });
+    const flags = page.getByRole("button", { name: /^(Revision \d|\d+–\d)/ });
     // Two revisions of the same minute have one mark, and both charts have all.
     await expect.poll(() => flags.elements().map((each) => each.textContent)).toEqual(["6–8", "9", "6–8", "9"]);
     await expect
@@ -96,6 +96,33 @@ describe("charts", () => {
     await expect.poll(() => page.getByRole("cell", { name: "–", exact: true }).elements().length).toBe(5);
     await userEvent.keyboard("{Escape}");
     await expect.poll(() => page.getByRole("cell", { name: "–", exact: true }).elements().length).toBe(10);
+  });
+
+  test("mark each sync, for people who may read the record of changes", async () => {
+    const asked: string[] = [];
+    open(path, {
+      agent: { queryMetrics: answers(1) },
+      fleet: {
+        listRevisions: () => ({}),
+        reviewAccess: () => ({ allowed: true }),
+        listAuditRecords: ({ kind, name, verb }) => {
+          asked.push(`${verb} ${kind} ${name}`);
+          return {
+            records: [
+              { id: "a", time: ago(20), subject: "user:ada", reason: evil },
+              { id: "b", time: ago(300), subject: "user:old" },
+            ],
+          };
+        },
+      },
+      ...clusterApi(),
+    });
+    const sync = page.getByRole("button", { name: /^sync by ada, .*: <img/ });
+    await expect.element(sync.first()).toHaveTextContent("sync");
+    expect(sync.elements().length).toBe(2);
+    expect(new Set(asked)).toEqual(new Set(["sync Service cart@berlin"]));
+    expect(document.querySelector("img")).toBeNull();
+    await expectAccessible();
   });
 
   test("draw twenty lines, and say how many are left out", async () => {
@@ -173,15 +200,15 @@ describe("charts", () => {
   });
 
   test("without revisions say that they are not marked", async () => {
+    const refuse = () => {
+      throw refusal(Code.PermissionDenied, "ACCESS_DENIED", "no");
+    };
     open(path, {
       agent: { queryMetrics: answers(1) },
-      fleet: {
-        listRevisions: () => {
-          throw refusal(Code.PermissionDenied, "ACCESS_DENIED", "no");
-        },
-      },
+      fleet: { listRevisions: refuse, listAuditRecords: refuse },
       ...clusterApi(),
     });
+    await expect.element(slider("CPU at a time")).toBeVisible();
     await expect.element(page.getByText("Revisions are not marked", { exact: false })).toBeVisible();
   });
 });

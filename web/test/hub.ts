@@ -483,6 +483,7 @@ export function makeHub(change: Partial<Answers> = {}): { hub: Hub; answers: Ans
             },
             syncService: () => ({ syncRequest: "1" }),
             syncRepository: () => ({}),
+            listAuditRecords: () => ({}),
             listWebhookDeliveries: () => ({}),
             apply: ({ documents }) => ({ outcomes: documents.map((document) => ({ document })) }),
             reviewAccess: ({ attributes }) =>

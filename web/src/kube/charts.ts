@@ -8,6 +8,7 @@ import { type Revision, RevisionOutcome } from "../gen/leat/fleet/v1/resources_p
 import { failureOf, KnownError } from "../hub/failure.ts";
 import type { Hub } from "../hub/hub.ts";
 import { polled, type Source } from "../hub/live.ts";
+import { permit } from "../hub/permit.ts";
 import { ms } from "../hub/time.ts";
 import { agentOf, permitAgent } from "./inventory.ts";
 import type { Place } from "./names.ts";
@@ -45,6 +46,15 @@ export interface Mark {
   outcome: number;
 }
 
+/** Sync is a time at which somebody asked for a sync. */
+export interface Sync {
+  key: string;
+  at: number;
+  by: string;
+  /** In their words. */
+  reason: string;
+}
+
 export interface Charts {
   from: number;
   to: number;
@@ -54,6 +64,8 @@ export interface Charts {
   memory: Chart;
   /** undefined: the person may not list revisions. */
   marks: readonly Mark[] | undefined;
+  /** undefined: the person may not read the record of changes. */
+  syncs: readonly Sync[] | undefined;
 }
 
 export const notConfigured = "METRICS_NOT_CONFIGURED";
@@ -98,6 +110,36 @@ function marksOf(revisions: readonly Revision[], from: number, to: number): Mark
   return marks.sort((a, b) => a.at - b.at);
 }
 
+const mostSyncs = 50;
+const mostText = 200;
+
+/** Returns undefined for a call that the hub refuses to the person, and fails as other calls did. */
+function unlessRefused(thrown: unknown): undefined {
+  if (failureOf(thrown).kind !== "refused") throw thrown;
+}
+
+/** Returns who asked for a sync of the service, by the record of changes, the latest at most. */
+async function loadSyncs(hub: Hub, name: string, from: number, to: number, signal: AbortSignal): Promise<Sync[]> {
+  await permit(hub, { cluster: "", verb: "list", resource: "auditrecords" });
+  const { records } = await hub.fleet.listAuditRecords(
+    { kind: "Service", name, verb: "sync", outcome: "OK", since: timestampFromMs(from), pageSize: mostSyncs },
+    { signal },
+  );
+  return records.slice(0, mostSyncs).flatMap(({ id, time, subject, reason }) => {
+    const at = ms(time);
+    if (at === undefined || at < from || at > to) return [];
+    return { key: id, at, by: subject.replace(/^user:/, "").slice(0, mostText), reason: reason.slice(0, mostText) };
+  });
+}
+
+/** Fails with what only a person can end: an agent that knows no Prometheus, or is too old for the call. */
+function explain(thrown: unknown): never {
+  const failure = failureOf(thrown);
+  const isOld = ConnectError.from(thrown).code === Code.Unimplemented;
+  if (!isOld && failure.reason !== notConfigured) throw thrown;
+  throw new KnownError({ ...failure, kind: "invalid", reason: isOld ? outdated : notConfigured });
+}
+
 /** Returns the source of the charts of a service. Failures that only a person ends stop it. */
 export const chartsSource = (hub: Hub, place: Place, name: string, range: Range): Source<Charts> =>
   polled(
@@ -108,16 +150,18 @@ export const chartsSource = (hub: Hub, place: Place, name: string, range: Range)
       const to = hub.surroundings.now();
       const from = to - range * 1000;
       const ask = (metric: Metric) =>
-        agent.queryMetrics(
-          {
-            service: place.service,
-            metric,
-            start: timestampFromMs(from),
-            end: timestampFromMs(to),
-            step: { seconds: BigInt(Math.floor(step / 1000)), nanos: (step % 1000) * 1e6 },
-          },
-          { signal },
-        );
+        agent
+          .queryMetrics(
+            {
+              service: place.service,
+              metric,
+              start: timestampFromMs(from),
+              end: timestampFromMs(to),
+              step: { seconds: BigInt(Math.floor(step / 1000)), nanos: (step % 1000) * 1e6 },
+            },
+            { signal },
+          )
+          .catch(explain);
       const chart = async (used: Metric, requested: Metric, limited: Metric): Promise<Chart> => {
         const [{ series, leftOut }, request, limit] = await Promise.all([ask(used), ask(requested), ask(limited)]);
         const namespaces = new Set(series.map(({ namespace }) => namespace)).size;
@@ -129,22 +173,13 @@ export const chartsSource = (hub: Hub, place: Place, name: string, range: Range)
           request: agreed(request.series),
         };
       };
-      try {
-        const [cpu, memory, revisions] = await Promise.all([
-          chart(Metric.CPU, Metric.CPU_REQUEST, Metric.CPU_LIMIT),
-          chart(Metric.MEMORY, Metric.MEMORY_REQUEST, Metric.MEMORY_LIMIT),
-          hub.fleet.listRevisions({ service: name }, { signal }).catch((thrown: unknown) => {
-            if (failureOf(thrown).kind === "refused") return undefined;
-            throw thrown;
-          }),
-        ]);
-        return { from, to, step, cpu, memory, marks: revisions && marksOf(revisions.revisions, from, to) };
-      } catch (thrown) {
-        const failure = failureOf(thrown);
-        const isOld = ConnectError.from(thrown).code === Code.Unimplemented;
-        if (!isOld && failure.reason !== notConfigured) throw thrown;
-        throw new KnownError({ ...failure, kind: "invalid", reason: isOld ? outdated : notConfigured });
-      }
+      const [cpu, memory, revisions, syncs] = await Promise.all([
+        chart(Metric.CPU, Metric.CPU_REQUEST, Metric.CPU_LIMIT),
+        chart(Metric.MEMORY, Metric.MEMORY_REQUEST, Metric.MEMORY_LIMIT),
+        hub.fleet.listRevisions({ service: name }, { signal }).catch(unlessRefused),
+        loadSyncs(hub, name, from, to, signal).catch(unlessRefused),
+      ]);
+      return { from, to, step, cpu, memory, syncs, marks: revisions && marksOf(revisions.revisions, from, to) };
     },
     60_000,
     hub.surroundings,

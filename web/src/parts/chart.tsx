@@ -36,8 +36,6 @@ const left = 64;
 const right = 12;
 /** How many colours lines have; with each further round they have other dashes. */
 const inks = 6;
-/** Marks nearer than that are one, so that each can be touched. */
-const apart = 28;
 const spoken = 3;
 
 /** Returns the classes by which a line is told from others, in the chart and in a table beside it. */
@@ -77,12 +75,21 @@ function pathOf(line: ChartLine, step: number, x: (at: number) => number, y: (va
 
 /** Group is marks that are too near to be told apart. */
 interface Group {
-  x: number;
+  /** Where its flag begins. */
+  start: number;
   marks: ChartMark[];
 }
 
-const nameOf = ({ marks }: Group): string =>
-  marks.length > 1 ? `${marks[0]?.label}–${marks.at(-1)?.label}` : (marks[0]?.label ?? "");
+/** Returns the label that all marks of a group have, or else the first and the last, or their number. */
+function nameOf({ marks }: Group): string {
+  const first = marks[0]?.label ?? "";
+  const last = marks.at(-1)?.label ?? "";
+  if (first !== last) return `${first}–${last}`;
+  return marks.every(({ label }) => label === first) ? first : words.marked(marks.length);
+}
+
+/** Returns the width of a flag with a label, or a little more: flags that would meet are one, so each can be touched. */
+const widthOf = (label: string): number => Math.max(28, 10 + 7 * label.length);
 
 const sentencesOf = ({ marks }: Group): string => marks.map((mark) => mark.words).join(". ");
 
@@ -140,10 +147,10 @@ export function TimeChart({
 
   const groups: Group[] = [];
   for (const mark of marks) {
-    const place = x(mark.at);
+    const start = Math.max(left - 14, Math.min(x(mark.at) - 14, width - widthOf(mark.label)));
     const last = groups.at(-1);
-    if (last && place - last.x < apart) last.marks.push(mark);
-    else groups.push({ x: place, marks: [mark] });
+    if (last && start < last.start + widthOf(nameOf(last))) last.marks.push(mark);
+    else groups.push({ start, marks: [mark] });
   }
 
   const all = [...new Set(lines.flatMap(({ points }) => points.map(([time]) => time)))].sort((a, b) => a - b);
@@ -250,7 +257,7 @@ export function TimeChart({
             key={group.marks[0]?.key}
             type="button"
             className={styles.flag}
-            style={{ insetInlineStart: `${Math.min(width - 30, Math.max(left - 14, group.x - 14))}px` }}
+            style={{ insetInlineStart: `${Math.min(group.start, width - widthOf(nameOf(group)))}px` }}
             aria-label={
               group.marks.length > 1 ? words.several(nameOf(group), sentencesOf(group)) : group.marks[0]?.words
             }

@@ -36,7 +36,10 @@ export const charts = {
   values: (time: string, values: string) => (values === "" ? `${time}: no figures` : `${time}: ${values}`),
   of: (pod: string, value: string) => `${pod} ${value}`,
   more: (n: number) => `and ${number(n)} more`,
-  several: (numbers: string, all: string) => `Revisions ${numbers}: ${all}`,
+  several: (label: string, all: string) => `${label}: ${all}`,
+  marked: (n: number) => count(n, "mark", "marks"),
+  sync: "sync",
+  synced: (by: string, time: string, reason: string) => `sync by ${by}, ${time}${reason === "" ? "" : `: ${reason}`}`,
   applied: (number: string, commit: string, time: string, outcome: string) =>
     `Revision ${number}${commit === "" ? "" : ` (${commit})`}, applied ${time}: ${outcome}`,
   marks: "Revisions that were applied in this time",

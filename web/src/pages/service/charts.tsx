@@ -22,15 +22,19 @@ import {
 } from "../../kube/charts.ts";
 import { placeOf } from "../../kube/names.ts";
 import { Age } from "../../parts/age.tsx";
-import { type Bound, Swatch, TimeChart, valueAt } from "../../parts/chart.tsx";
+import { type Bound, type ChartMark, Swatch, TimeChart, valueAt } from "../../parts/chart.tsx";
 import { Command } from "../../parts/command.tsx";
 import { Stale } from "../../parts/phase.tsx";
+import { useNarrow } from "../../parts/rows.ts";
 import { Empty, Notice, Skeleton } from "../../parts/states.tsx";
 import { charts as words } from "../../text/charts.ts";
 import { text } from "../../text/en.ts";
 import { serviceText } from "../../text/service.ts";
 import { understand } from "../../text/understand.ts";
 import styles from "./charts.module.css";
+
+/** How many pods have their figures open on a narrow screen. */
+const fewLines = 4;
 
 /** Charts is the CPU and memory of a service's pods over time, with the revisions that were applied. */
 export function Charts({ name, service }: { name: string; service: Service }) {
@@ -150,6 +154,28 @@ function Shown({ figures, service }: { figures: Figures; service: Service }) {
   );
 }
 
+/** Returns what is marked in the charts, by time. */
+function marksOf({ marks = [], syncs = [] }: Figures): ChartMark[] {
+  const revisions = marks.map((mark) => ({
+    key: mark.number,
+    at: mark.at,
+    label: mark.number,
+    words: words.applied(
+      mark.number,
+      mark.version || shortCommit(mark.commit),
+      words.moment(mark.at),
+      serviceText.outcome[mark.outcome] ?? "",
+    ),
+  }));
+  const asked = syncs.map((sync) => ({
+    key: `sync ${sync.key}`,
+    at: sync.at,
+    label: words.sync,
+    words: words.synced(sync.by, words.moment(sync.at), sync.reason),
+  }));
+  return [...revisions, ...asked].sort((a, b) => a.at - b.at);
+}
+
 function One({
   title,
   chart,
@@ -162,7 +188,8 @@ function One({
   write: (value: number) => string;
 }) {
   const [at, setAt] = useState<number>();
-  const { from, to, step, marks = [] } = figures;
+  const isNarrow = useNarrow();
+  const { from, to, step } = figures;
   const bounds: Bound[] = [];
   if (chart.limit !== undefined)
     bounds.push({ key: "limit", value: chart.limit, label: words.limit(write(chart.limit)) });
@@ -174,17 +201,7 @@ function One({
         title={title}
         lines={chart.lines}
         bounds={bounds}
-        marks={marks.map((mark) => ({
-          key: mark.number,
-          at: mark.at,
-          label: mark.number,
-          words: words.applied(
-            mark.number,
-            mark.version || shortCommit(mark.commit),
-            words.moment(mark.at),
-            serviceText.outcome[mark.outcome] ?? "",
-          ),
-        }))}
+        marks={marksOf(figures)}
         from={from}
         to={to}
         step={step}
@@ -192,23 +209,27 @@ function One({
         onMove={setAt}
         write={write}
       />
-      <Table
-        columns={[words.columns.pod, words.columns.at, words.columns.last, words.columns.peak]}
-        rows={chart.lines.map((line, index) => {
-          const value = at === undefined ? undefined : valueAt(line, at, step);
-          return {
-            key: line.name,
-            cells: [
-              <span key="name" className={styles.name}>
-                <Swatch index={index} /> {line.name}
-              </span>,
-              value === undefined ? words.none : write(value),
-              write(line.last),
-              write(line.peak),
-            ],
-          };
-        })}
-      />
+      {/* On a narrow screen many pods would push the next chart away. */}
+      <details open={!isNarrow || chart.lines.length <= fewLines}>
+        <summary className={styles.summary}>{words.figures(chart.lines.length)}</summary>
+        <Table
+          columns={[words.columns.pod, words.columns.at, words.columns.last, words.columns.peak]}
+          rows={chart.lines.map((line, index) => {
+            const value = at === undefined ? undefined : valueAt(line, at, step);
+            return {
+              key: line.name,
+              cells: [
+                <span key="name" className={styles.name}>
+                  <Swatch index={index} /> {line.name}
+                </span>,
+                value === undefined ? words.none : write(value),
+                write(line.last),
+                write(line.peak),
+              ],
+            };
+          })}
+        />
+      </details>
       {chart.leftOut > 0 && <Notice tone="idle" icon="info" title={words.leftOut(chart.lines.length, chart.leftOut)} />}
     </div>
   );
