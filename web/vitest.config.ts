@@ -50,6 +50,7 @@ export default mergeConfig(
               "axe-core",
               "diff",
               "d3-hierarchy",
+              "gifenc",
               "re2js",
               "react",
               "react-aria-components",

@@ -8,15 +8,22 @@ import { execHub } from "./exec.ts";
 import { governRows } from "./govern-objects.ts";
 import type { Answers } from "./hub.ts";
 import { open } from "./open.tsx";
+import {
+  decode,
+  difference,
+  expectAlike,
+  isWriting,
+  type Picture,
+  parts,
+  shoot,
+  toBase64,
+  tolerance,
+} from "./picture.ts";
 import { type FakeKind, object, reachApi } from "./reach.ts";
 import { policyRows, rolloutAnswers } from "./rollouts.ts";
 
 // The pictures of the guide. Each run makes them again and compares them with those in docs/ui: what a page has become
 // cannot be told by an old picture. `VITE_PICTURES=write npm test -- test/pictures` replaces them.
-//
-// Fonts and their rasterisers differ between machines, so a picture is compared by the brightness of its parts: letters
-// that are a little wider move little of it, and a card, a column or a theme that is gone moves much. A serif font with
-// other distances moved 2.1 of 255 at most; the two pictures that are most alike differ by 4.6.
 
 const cluster = clusterApi({
   pods: [
@@ -128,53 +135,12 @@ const ofCluster = ["resources", "conflict", "terminal"];
 const themes = ["light", "dark"] as const;
 const width = 1280;
 const height = 800;
-const columns = 32;
-const rows = 20;
-/** How much of a brightness from 0 to 255 a picture may differ, over all of its parts. */
-const tolerance = 3.5;
 
-const isWriting = import.meta.env.VITE_PICTURES === "write";
 const pathOf = (name: string, theme: string) => `../docs/ui/${name}-${theme}.webp`;
 
-interface Picture {
-  canvas: HTMLCanvasElement;
-  data: Uint8ClampedArray;
-}
-
-async function decode(base64: string, type: string): Promise<Picture> {
-  const bytes = Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0));
-  const bitmap = await createImageBitmap(new Blob([bytes], { type }));
-  const canvas = document.createElement("canvas");
-  canvas.width = bitmap.width;
-  canvas.height = bitmap.height;
-  const context = canvas.getContext("2d");
-  if (!context) throw new Error("the browser draws no picture");
-  context.drawImage(bitmap, 0, 0);
-  return { canvas, data: context.getImageData(0, 0, width, height).data };
-}
-
-/** Returns the mean brightness of each part of a picture. */
-function parts({ data }: Picture): number[] {
-  const sums = new Array<number>(columns * rows).fill(0);
-  for (let y = 0; y < height; y++) {
-    for (let x = 0; x < width; x++) {
-      const at = 4 * (y * width + x);
-      const part = Math.floor((y * rows) / height) * columns + Math.floor((x * columns) / width);
-      sums[part] = (sums[part] ?? 0) + ((data[at] ?? 0) + (data[at + 1] ?? 0) + (data[at + 2] ?? 0)) / 3;
-    }
-  }
-  const size = (width / columns) * (height / rows);
-  return sums.map((sum) => sum / size);
-}
-
-const difference = (a: readonly number[], b: readonly number[]) =>
-  a.reduce((sum, value, index) => sum + Math.abs(value - (b[index] ?? 0)), 0) / a.length;
-
-async function toBase64({ canvas }: Picture): Promise<string> {
+async function toWebp({ canvas }: Picture): Promise<string> {
   const blob = await new Promise<Blob | null>((resolve) => canvas.toBlob(resolve, "image/webp", 0.75));
-  let text = "";
-  for (const byte of new Uint8Array(await (blob as Blob).arrayBuffer())) text += String.fromCharCode(byte);
-  return btoa(text);
+  return toBase64(new Uint8Array(await (blob as Blob).arrayBuffer()));
 }
 
 const kept = new Map<string, number[]>();
@@ -189,17 +155,11 @@ for (const [name, path, change, until, prepare] of pictures) {
       await expect.element(page.getByText(until, { exact: false }).first()).toBeVisible();
       // What a cluster answers says nothing about the hub, so pages of a cluster alone do not say that they are live.
       if (!ofCluster.includes(name)) await expect.element(page.getByText("Live").first()).toBeVisible();
-      for (const animation of document.getAnimations()) animation.finish();
-      await new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
-      const shot = await page.screenshot({ base64: true, save: false });
-      const now = await decode(shot, "image/png");
-      expect([now.canvas.width, now.canvas.height]).toEqual([width, height]);
-      if (isWriting) await commands.writeFile(pathOf(name, theme), await toBase64(now), "base64");
+      const now = await shoot(width, height);
+      if (isWriting) await commands.writeFile(pathOf(name, theme), await toWebp(now), "base64");
       const before = parts(await decode(await commands.readFile(pathOf(name, theme), "base64"), "image/webp"));
       kept.set(`${name}-${theme}`, before);
-      expect(difference(before, parts(now)), "make the pictures again if the page is to look so").toBeLessThan(
-        tolerance,
-      );
+      expectAlike(before, now);
     });
   }
 }
