@@ -27,8 +27,8 @@ const (
 type Difference struct {
 	// Path is the field as the API server writes it: .spec.template.spec.containers[name="app"].image.
 	Path string
-	// Before and After are the values, or "" if there is none. Texts are written as they are, other values in
-	// JSON.
+	// Before and After are the values, or "" if there is none. Texts are written as they are, and an empty text
+	// and other values in JSON.
 	Before, After string
 	// Owners own the field before, or a part of it. The one whose fields changed last is first.
 	Owners []Owner
@@ -67,7 +67,7 @@ func (w Ownership) Differences(before, after *unstructured.Unstructured) (found 
 		}
 		owners := w.owners(at.names)
 		found = append(found, Difference{
-			Path: cutTo(at.path, MaxValue), Before: cutTo(p.live, MaxValue), After: cutTo(p.wanted, MaxValue), Owners: spellOwners(owners), IsTaken: w.isTaken(owners, at.names),
+			Path: cutTo(at.path, MaxValue), Before: spellValue(p.live), After: spellValue(p.wanted), Owners: spellOwners(owners), IsTaken: w.isTaken(owners, at.names),
 		})
 	}
 	c.compare(before, after)
@@ -88,7 +88,7 @@ func (w Ownership) Ignored(ignored Ignored, manifest, maskedLive, maskedManifest
 			omitted++
 		default:
 			found = append(found, Difference{
-				Path: cutTo(at.path, MaxValue), Before: cutTo(p.live, MaxValue), After: cutTo(p.wanted, MaxValue), Owners: spellOwners(owners), Rule: rule,
+				Path: cutTo(at.path, MaxValue), Before: spellValue(p.live), After: spellValue(p.wanted), Owners: spellOwners(owners), Rule: rule,
 			})
 		}
 	}
@@ -143,6 +143,14 @@ func (w Ownership) isTaken(owners []claim, names []string) bool {
 		})
 	}
 	return isOurs && isLost
+}
+
+// spellValue returns a value as people read it, or "" if there is none.
+func spellValue(value any) string {
+	if value == "" {
+		return `""`
+	}
+	return cutTo(value, MaxValue)
 }
 
 func spellOwners(claims []claim) []Owner {

@@ -47,6 +47,7 @@ func TestDifferences(t *testing.T) {
 		"nothing":         {after: before},
 		"a field":         {after: strings.Replace(before, "replicas: 1", "replicas: 2", 1), want: []string{".spec.replicas: 1 -> 2, leat Apply"}},
 		"a field removed": {after: strings.Replace(before, "a: '1', b", "b", 1), want: []string{".data.a: 1 -> , leat Apply"}},
+		"an empty text":   {after: strings.Replace(before, "a: '1', b", "a: '', b", 1), want: []string{`.data.a: 1 -> "", leat Apply`}},
 		"a field added":   {after: strings.Replace(before, "data: {", "data: {c: '3', ", 1), want: []string{".data.c:  -> 3"}},
 		"an item": {
 			after: strings.Replace(before, "image: '1', size", "image: '2', size", 1), want: []string{`.spec.items[name="a"].image: 1 -> 2, leat Apply`},

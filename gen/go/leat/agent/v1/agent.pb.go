@@ -492,7 +492,8 @@ type FieldDiff struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The field as Kubernetes writes it, such as .spec.template.spec.containers[name="web"].image. At most 1 KiB.
 	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
-	// The value in the cluster, at most 1 KiB. Texts are as they are, other values in JSON. Empty if there is none.
+	// The value in the cluster, at most 1 KiB. Texts are as they are, an empty text and other values in JSON. Empty if
+	// there is none.
 	Before string `protobuf:"bytes,2,opt,name=before,proto3" json:"before,omitempty"`
 	// The value after the run or, of an ignored field, in the manifest. Like before.
 	After string `protobuf:"bytes,3,opt,name=after,proto3" json:"after,omitempty"`

@@ -207,7 +207,8 @@ export type FieldDiff = Message<"leat.agent.v1.FieldDiff"> & {
   path: string;
 
   /**
-   * The value in the cluster, at most 1 KiB. Texts are as they are, other values in JSON. Empty if there is none.
+   * The value in the cluster, at most 1 KiB. Texts are as they are, an empty text and other values in JSON. Empty if
+   * there is none.
    *
    * @generated from field: string before = 2;
    */
