@@ -69,8 +69,9 @@ export interface ServiceSearch {
   previous?: boolean;
   /** Of the events: only warnings. */
   warnings?: boolean;
-  /** Of the differences: the object that is open. */
+  /** Of the differences: the object that is open, and whether only what others manage is shown. */
   object?: string;
+  others?: boolean;
   /** Of the differences: the ref with which the cluster is compared in place of what the service follows. */
   ref?: string;
   /** The repository of that ref, for a service with several. */
@@ -102,6 +103,7 @@ export function serviceSearch(raw: Record<string, unknown>): ServiceSearch {
     ...(isLogs && raw.previous === true && { previous: true }),
     ...(tab === "events" && raw.warnings === true && { warnings: true }),
     ...(isDiff && object && { object }),
+    ...(isDiff && raw.others === true && { others: true }),
     ...(isDiff && ref && { ref }),
     ...(isDiff && ref && repository && { repository }),
   };

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-import { count, number } from "./en.ts";
+import { count, lists, number } from "./en.ts";
 
 // The words of what explains a service. The parts of its page load them.
 
@@ -129,6 +129,26 @@ export const understand = {
       `${count(n, "more object is", "more objects are")} not shown. The command line lists all.`,
     readAt: "Compared",
     problem: "It would not happen",
+    unchanged: "Unchanged",
+    unchangedTitle: "Differ only in what is ignored",
+    unchangedNote: "A run leaves these objects as they are: rules leave the fields that differ to others.",
+    // Who manages the fields that would change.
+    fields: {
+      title: "Fields that would change",
+      columns: ["Field", "Now", "Then", "Managed by"],
+      ignoredTitle: "Ignored fields",
+      ignoredColumns: ["Field", "In the cluster", "In the manifest", "Managed by", "Ignored by"],
+      nothing: "not there",
+      nobody: "nobody",
+      leat: "Leat",
+      taken: "A run takes it over",
+      others: "Only what others manage",
+      noOthers: "Nobody else manages a field that would change",
+      noOthersBody: "All of these fields are Leat's, or nobody's.",
+      inHead: (fields: number, names: readonly string[], more: number) =>
+        `${count(fields, "field", "fields")} managed by ${lists.format(more > 0 ? [...names, count(more, "other", "others")] : names)}`,
+      more: (n: number) => `${count(n, "more field is", "more fields are")} not listed.`,
+    },
   },
 
   // A service's objects.

@@ -27,6 +27,7 @@ import { act } from "../../text/act.ts";
 import { text } from "../../text/en.ts";
 import { understand } from "../../text/understand.ts";
 import styles from "./diff.module.css";
+import { By, Fields, fieldsOf, isOfOthers, othersOf } from "./fields.tsx";
 import { diffCommand, Preview } from "./preview.tsx";
 
 const mostObjects = 500;
@@ -74,7 +75,7 @@ function Compared({
 }) {
   const hub = useHub();
   const place = placeOf(service);
-  const { object, ref, repository } = useSearch({ from: "/services/$" });
+  const { others, ref, repository } = useSearch({ from: "/services/$" });
   const navigate = useNavigate({ from: "/services/$" });
   const { value, failure, asOf, link, store } = useLive(
     JSON.stringify(["diff", name, turn, bundles?.map(({ digest }) => digest)]),
@@ -82,7 +83,7 @@ function Compared({
       load: async (signal) => {
         await permitAgent(hub, place, "get", "diff");
         const asked = { service: place.service, bundles: [...(bundles ?? [])] };
-        return (await agentOf(hub, place).diff(asked, { signal })).objects;
+        return await agentOf(hub, place).diff(asked, { signal });
       },
     }),
     hub.surroundings,
@@ -91,7 +92,7 @@ function Compared({
   const command = diffCommand(name, bundles && ref, repository);
   // What is most dangerous is first.
   const objects = useMemo(
-    () => value?.toSorted((a, b) => actions.indexOf(a.action) - actions.indexOf(b.action)),
+    () => value?.objects.toSorted((a, b) => actions.indexOf(a.action) - actions.indexOf(b.action)),
     [value],
   );
   if (!objects) {
@@ -107,6 +108,10 @@ function Compared({
       </Card>
     );
   }
+  const unchanged = value?.unchanged ?? [];
+  // An older agent does not report fields, so of its objects nobody knows who manages them.
+  const hasFields = objects.some(({ fields, fieldsOmitted }) => fields.length > 0 || fieldsOmitted > 0);
+  const shown = hasFields && others ? objects.filter(isOfOthers) : objects;
   const counts = actions.flatMap((action) => {
     const count = objects.filter((each) => each.action === action).length;
     return count > 0 ? [understand.diff.part(count, understand.diff.counts[action] ?? "")] : [];
@@ -126,40 +131,82 @@ function Compared({
           {understand.diff.again}
         </Button>
       </div>
+      {hasFields && (
+        <label className={styles.others}>
+          <input
+            type="checkbox"
+            checked={others === true}
+            onChange={({ target }) =>
+              void navigate({
+                to: ".",
+                search: ({ others: _, ...rest }) => ({ ...rest, ...(target.checked && { others: true }) }),
+                replace: true,
+              })
+            }
+          />
+          {understand.diff.fields.others}
+        </label>
+      )}
       {objects.length === 0 ? (
         <Empty icon="check" tone="ok" title={understand.diff.none}>
           <p>{bundles ? act.preview.noneBody : understand.diff.noneBody}</p>
         </Empty>
       ) : (
         <>
-          <ul className={styles.list}>
-            {objects.slice(0, mostObjects).map((each) => {
-              const key = nameOf(each);
-              return (
-                <Changed
-                  key={key}
-                  object={each}
-                  isOpen={key === object}
-                  onOpen={(isOpen) =>
-                    void navigate({
-                      to: ".",
-                      search: ({ object: _, ...rest }) => ({ ...rest, ...(isOpen && { object: key }) }),
-                      replace: true,
-                    })
-                  }
-                />
-              );
-            })}
-          </ul>
-          {objects.length > mostObjects && (
-            <Notice tone="idle" icon="info" title={understand.diff.moreObjects(objects.length - mostObjects)} />
+          <Objects objects={shown} />
+          {shown.length === 0 && (
+            <Empty icon="check" tone="ok" title={understand.diff.fields.noOthers}>
+              <p>{understand.diff.fields.noOthersBody}</p>
+            </Empty>
           )}
           <p className={styles.note}>
             {understand.diff.masked} {bundles && act.preview.noHooks}
           </p>
         </>
       )}
+      {unchanged.length > 0 && (
+        <section aria-label={understand.diff.unchangedTitle}>
+          <div className={styles.unchanged}>
+            <h3>{understand.diff.unchangedTitle}</h3>
+            <p className={styles.note}>{understand.diff.unchangedNote}</p>
+          </div>
+          <Objects objects={unchanged} />
+        </section>
+      )}
     </Card>
+  );
+}
+
+/** Objects lists objects, of which one can be open: the address names it. */
+function Objects({ objects }: { objects: readonly ObjectDiff[] }) {
+  const { object, others } = useSearch({ from: "/services/$" });
+  const navigate = useNavigate({ from: "/services/$" });
+  return (
+    <>
+      <ul className={styles.list}>
+        {objects.slice(0, mostObjects).map((each) => {
+          const key = nameOf(each);
+          return (
+            <Changed
+              key={key}
+              object={each}
+              isOpen={key === object}
+              onlyOthers={others === true}
+              onOpen={(isOpen) =>
+                void navigate({
+                  to: ".",
+                  search: ({ object: _, ...rest }) => ({ ...rest, ...(isOpen && { object: key }) }),
+                  replace: true,
+                })
+              }
+            />
+          );
+        })}
+      </ul>
+      {objects.length > mostObjects && (
+        <Notice tone="idle" icon="info" title={understand.diff.moreObjects(objects.length - mostObjects)} />
+      )}
+    </>
   );
 }
 
@@ -178,14 +225,21 @@ function sameOf(service: Service, objects: readonly ObjectDiff[]): string {
 function Changed({
   object,
   isOpen,
+  onlyOthers,
   onOpen,
 }: {
   object: ObjectDiff;
   isOpen: boolean;
+  onlyOthers: boolean;
   onOpen: (isOpen: boolean) => void;
 }) {
   const id = useId();
   const { kind, namespace, name } = refOf(object.ref);
+  const isUnchanged = object.action === DiffAction.UNSPECIFIED;
+  const ofOthers = fieldsOf(object).filter((field) => othersOf(field).length > 0);
+  const fields = onlyOthers ? ofOthers : fieldsOf(object);
+  const omitted = object.fieldsOmitted + object.fields.length - fields.length;
+  const words = understand.diff.fields;
   return (
     <li>
       <button
@@ -199,11 +253,12 @@ function Changed({
           <Icon name="chevron" />
         </span>
         <Badge tone={tones[object.action] ?? "idle"}>
-          {understand.diff.actions[object.action] ?? text.phase.UNKNOWN}
+          {isUnchanged ? understand.diff.unchanged : (understand.diff.actions[object.action] ?? text.phase.UNKNOWN)}
         </Badge>
         <span className={styles.name}>
           <span className={styles.kind}>{kind}</span> <strong>{name}</strong>{" "}
           <span className={styles.kind}>{namespace}</span>
+          <By fields={ofOthers} />
         </span>
       </button>
       {isOpen && (
@@ -216,7 +271,18 @@ function Changed({
               </p>
             </Notice>
           )}
-          {object.unified === "" ? (
+          {(fields.length > 0 || omitted > 0) && (
+            <Fields title={words.title} columns={words.columns} fields={fields} omitted={omitted} />
+          )}
+          {(object.ignored.length > 0 || object.ignoredOmitted > 0) && (
+            <Fields
+              title={words.ignoredTitle}
+              columns={words.ignoredColumns}
+              fields={object.ignored}
+              omitted={object.ignoredOmitted}
+            />
+          )}
+          {isUnchanged ? null : object.unified === "" ? (
             <p className={styles.note}>{understand.diff.noDetails}</p>
           ) : (
             <Unified name={`${kind} ${name}`} unified={object.unified} />
