@@ -1052,7 +1052,7 @@ func (x *ListServiceCommitsResponse) GetMore() bool {
 	return false
 }
 
-// ServiceCommit is a commit in a source of a service. Whoever wrote it chose its texts.
+// ServiceCommit is a commit in a source of a service. Its author chose its texts.
 type ServiceCommit struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The repository's name.

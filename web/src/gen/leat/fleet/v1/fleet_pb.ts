@@ -574,7 +574,7 @@ export const ListServiceCommitsResponseSchema: GenMessage<ListServiceCommitsResp
   messageDesc(file_leat_fleet_v1_fleet, 17);
 
 /**
- * ServiceCommit is a commit in a source of a service. Whoever wrote it chose its texts.
+ * ServiceCommit is a commit in a source of a service. Its author chose its texts.
  *
  * @generated from message leat.fleet.v1.ServiceCommit
  */
