@@ -72,10 +72,11 @@ export function globalMembers({ name, page }: ListGlobalServiceMembersRequest): 
   const offset = page?.token === "p2" ? 100 : 0;
   const members = Array.from({ length: offset > 0 ? 7 : 100 }, (_, index) => {
     const cluster = ["berlin", "osaka", "quito", "boston"][offset + index] ?? `store-${offset + index}`;
+    const phase = index === 3 ? ServicePhase.PROGRESSING : ServicePhase.HEALTHY;
     const status = {
-      phase: index === 3 ? ServicePhase.PROGRESSING : ServicePhase.HEALTHY,
+      phase,
       sources: [{ snapshot: { commit: "4f2c1e0a9b8c7d6e5f4a3b2c1d0e9f8a7b6c5d4e" } }],
-      report: { phaseSince: ago(300 + index) },
+      report: { phase, phaseSince: ago(300 + index) },
     };
     return {
       cluster,

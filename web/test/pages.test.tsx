@@ -8,8 +8,10 @@ import { describe, expect, test } from "vitest";
 import { page, userEvent } from "vitest/browser";
 import { App } from "../src/app.tsx";
 import { GetFleetStatusResponseSchema } from "../src/gen/leat/fleet/v1/query_pb";
+import type { Service } from "../src/gen/leat/fleet/v1/resources_pb";
+import { ServicePhase } from "../src/gen/leat/type/v1/state_pb";
 import { makeRouter } from "../src/shell/router.tsx";
-import { type Answers, clusterDocument, makeHub, refusal } from "./hub.ts";
+import { type Answers, ago, clusterDocument, makeHub, refusal, serviceDocument } from "./hub.ts";
 import { expectAccessible, render } from "./render.tsx";
 
 function open(path: string, change: Partial<Answers> = {}) {
@@ -182,6 +184,33 @@ describe("a service", () => {
     await expect.element(page.getByText("leat get service cart@berlin")).toBeVisible();
     expect(document.title).toBe("cart@berlin · Leat");
     await expectAccessible();
+  });
+
+  test("a phase that its agent has not reported yet has no age", async () => {
+    const document = serviceDocument();
+    const { status } = document.object.value as Service;
+    if (!status?.report) throw new Error("the service has no report");
+    status.problem = undefined;
+    status.phase = status.report.phase = ServicePhase.HEALTHY;
+    status.report.phaseSince = ago(180);
+    const pushed = Promise.withResolvers<void>();
+    open("/services/cart@berlin", {
+      fleet: {
+        get: () => ({ document }),
+        async *watch() {
+          yield { document };
+          await pushed.promise;
+          yield { document };
+        },
+      },
+    });
+    const head = page.getByRole("main");
+    await expect.element(head.getByText("Healthy", { exact: true })).toBeVisible();
+    await expect.element(head.getByText("3 hr ago")).toBeVisible();
+    status.phase = ServicePhase.SYNCING;
+    pushed.resolve();
+    await expect.element(head.getByText("Syncing", { exact: true })).toBeVisible();
+    await expect.element(head.getByText("3 hr ago")).not.toBeInTheDocument();
   });
 
   test("the tab is in the address", async () => {

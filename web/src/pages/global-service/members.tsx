@@ -5,6 +5,7 @@ import { Link, useNavigate } from "@tanstack/react-router";
 import { useCallback } from "react";
 import { ms, reasonName } from "../../fleet/columns.tsx";
 import { shellQuote, shortCommit } from "../../fleet/refs.ts";
+import { phaseSince } from "../../fleet/since.ts";
 import { Reason } from "../../gen/leat/errors/v1/reason_pb";
 import type { GlobalServiceMember } from "../../gen/leat/fleet/v1/global_service_pb";
 import { ServicePhase } from "../../gen/leat/type/v1/state_pb";
@@ -98,7 +99,7 @@ const columns: readonly Column<GlobalServiceMember>[] = [
     width: "5rem",
     place: "end",
     isNumber: true,
-    cell: (member) => <Age at={ms(problemOf(member)?.since) ?? ms(member.service?.status?.report?.phaseSince)} />,
+    cell: (member) => <Age at={ms(member.problem?.since) ?? phaseSince(member.service?.status)} />,
   },
 ];
 

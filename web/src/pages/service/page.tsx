@@ -9,6 +9,7 @@ import { CommitLink } from "../../fleet/commit.tsx";
 import { ObjectHead } from "../../fleet/head.tsx";
 import { Card, Facts, Page } from "../../fleet/page.tsx";
 import { refIn, shellQuote, splitService } from "../../fleet/refs.ts";
+import { phaseSince } from "../../fleet/since.ts";
 import { Table } from "../../fleet/table.tsx";
 import type { Revision, Service } from "../../gen/leat/fleet/v1/resources_pb";
 import { RevisionOutcome } from "../../gen/leat/fleet/v1/resources_pb";
@@ -101,7 +102,7 @@ function Shown({ name: ref, service, link }: { name: string; service: Service; l
         kind={{ to: "/services", title: text.services }}
         name={name}
         phase={phase === "UNSPECIFIED" ? "UNKNOWN" : phase}
-        since={ms(problem?.since) ?? ms(report?.phaseSince)}
+        since={phaseSince(status)}
         isOld={reason === "AGENT_OFFLINE"}
         link={link}
         problem={problem && { reason, message: problem.message }}
