@@ -41,6 +41,28 @@ type Slow struct {
 	Took    time.Duration
 }
 
+// Durations are the times of a service's report that the arrival of a commit is measured by.
+type Durations struct {
+	// Way is how long the plan took to arrive at the agent. That is from the hub's clock to the agent's, which
+	// may be behind.
+	Way        time.Duration
+	IsWayKnown bool
+	// Applying and Healthy follow it. Zero: not known.
+	Applying, Healthy time.Duration
+}
+
+// DurationsOf returns the durations of a report, which may be nil.
+func DurationsOf(r *catalog.ServiceReport) Durations {
+	if r == nil {
+		return Durations{}
+	}
+	took := Durations{Applying: r.ApplyDuration, Healthy: r.Timings.Healthy}
+	if took.IsWayKnown = !r.PlannedAt.IsZero() && !r.Timings.ArrivedAt.IsZero(); took.IsWayKnown {
+		took.Way = max(0, r.Timings.ArrivedAt.Sub(r.PlannedAt))
+	}
+	return took
+}
+
 // progress is how far a commit has come in a service.
 type progress int
 
@@ -69,8 +91,8 @@ func (a *arrivals) add(row *Row) {
 	applied, healthy := isPending, isPending
 	var untilApplied, untilHealthy time.Duration
 	if has {
-		applied, untilApplied = a.untilApplied(row.Report)
-		healthy, untilHealthy = a.untilHealthy(row.Report)
+		applied, untilApplied = a.untilApplied(row)
+		healthy, untilHealthy = a.untilHealthy(row)
 	}
 	a.applied.add(row, applied, untilApplied)
 	a.healthy.add(row, healthy, untilHealthy)
@@ -79,35 +101,31 @@ func (a *arrivals) add(row *Row) {
 func (a *arrivals) is(commit string) bool { return strings.HasPrefix(commit, a.commit) }
 
 // untilApplied returns the time from the hub's plan to the end of the apply.
-func (a *arrivals) untilApplied(r *catalog.ServiceReport) (progress, time.Duration) {
-	way, isKnown := a.way(r)
-	if !isKnown || r.ApplyDuration <= 0 {
+func (a *arrivals) untilApplied(row *Row) (progress, time.Duration) {
+	took := row.Durations
+	if !a.isMeasuredBy(row) || took.Applying <= 0 {
 		return isUnknown, 0
 	}
-	return isMeasured, way + r.ApplyDuration
+	return isMeasured, took.Way + took.Applying
 }
 
 // untilHealthy returns the time from the hub's plan until everything was healthy for the first time.
-func (a *arrivals) untilHealthy(r *catalog.ServiceReport) (progress, time.Duration) {
-	way, isKnown := a.way(r)
+func (a *arrivals) untilHealthy(row *Row) (progress, time.Duration) {
+	took, isKnown := row.Durations, a.isMeasuredBy(row)
 	switch {
-	case isKnown && r.Timings.Healthy > 0:
-		return isMeasured, way + r.Timings.Healthy
-	case isKnown, r.Phase == catalog.PhaseProgressing:
+	case isKnown && took.Healthy > 0:
+		return isMeasured, took.Way + took.Healthy
+	case isKnown, row.Report.Phase == catalog.PhaseProgressing:
 		return isPending, 0
 	}
 	return isUnknown, 0
 }
 
-// way returns how long the plan took to arrive at the agent. That is from the hub's clock to the agent's,
-// which may be behind. isKnown is false if the times of the report are not about the commit.
-func (a *arrivals) way(r *catalog.ServiceReport) (way time.Duration, isKnown bool) {
-	tried, isAbout := r.Tried()
-	if !isAbout || !slices.ContainsFunc(tried.Commits, a.is) || r.Phase == catalog.PhaseSyncing || r.Phase == catalog.PhaseFailed ||
-		r.PlannedAt.IsZero() || r.Timings.ArrivedAt.IsZero() {
-		return 0, false
-	}
-	return max(0, r.Timings.ArrivedAt.Sub(r.PlannedAt)), true
+// isMeasuredBy reports whether the durations of a row are known and are about the commit.
+func (a *arrivals) isMeasuredBy(row *Row) bool {
+	tried, isAbout := row.Report.Tried()
+	return isAbout && slices.ContainsFunc(tried.Commits, a.is) && row.Report.Phase != catalog.PhaseSyncing &&
+		row.Report.Phase != catalog.PhaseFailed && row.Durations.IsWayKnown
 }
 
 // result returns the summary of all services.

@@ -40,10 +40,12 @@ type Row struct {
 	Others []*catalog.Problem
 	// Since is when the problem began, or else the phase. Zero: not known.
 	Since time.Time
-	// Sources, Report and Synced belong to a service. Report is nil before the agent's first.
-	Sources []catalog.Resolution
-	Report  *catalog.ServiceReport
-	Synced  bool
+	// Sources, Report, Durations and Synced belong to a service. Report is nil before the agent's first. Its
+	// times may be missing, because services that differ in those alone share a report.
+	Sources   []catalog.Resolution
+	Report    *catalog.ServiceReport
+	Durations Durations
+	Synced    bool
 	// Pin is the pin of a service; nil: it follows its sources, or a rollout.
 	Pin *catalog.Pin
 	// LastSeenAt belongs to a cluster.

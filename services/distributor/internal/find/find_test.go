@@ -57,6 +57,7 @@ func (f *fleet) Watch() *fanout.Watcher[catalog.Key] { return f.hub.WatchAll() }
 
 func (f *fleet) put(rows ...*find.Row) {
 	for _, row := range rows {
+		row.Durations = find.DurationsOf(row.Report)
 		f.mu.Lock()
 		f.rows[row.Object.Key()] = row
 		f.mu.Unlock()

@@ -16,6 +16,7 @@ import (
 
 	"github.com/leatdev/leat/internal/contract/digest"
 	"github.com/leatdev/leat/internal/contract/objectname"
+	"github.com/leatdev/leat/services/distributor/internal/find"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/spine/fanout"
@@ -45,7 +46,12 @@ func BenchmarkMemory(b *testing.B) {
 			readPlans(b, v)
 		}
 		report("replaced-plans")
+		before := heap()
+		index := find.NewIndex(fleet.Finding{View: v})
+		index.Snapshot(catalog.KindService)
+		b.ReportMetric(float64(heap()-before)/(benchClusters*benchServices), "index-B/service")
 		runtime.KeepAlive(v)
+		runtime.KeepAlive(index)
 		runtime.KeepAlive(l)
 	}
 }

@@ -37,7 +37,9 @@ func (f Finding) Candidates(cluster, project string, scope *authz.Scope) []strin
 func rowOfService(r *Records, service *catalog.Service) *find.Row {
 	status := r.serviceStatus(service)
 	row := &find.Row{
-		Object: service, Phase: string(status.Phase), Problem: status.Problem, Sources: status.Sources, Report: status.Report, Synced: status.Synced,
+		Object: service, Phase: string(status.Phase), Problem: status.Problem, Sources: status.Sources, Synced: status.Synced,
+		// A report with its times would be a copy for each row.
+		Report: r.reports.timeless(service), Durations: find.DurationsOf(status.Report),
 	}
 	if status.Hold != nil && status.Hold.Admission != nil {
 		row.Pin = status.Hold.Pin
