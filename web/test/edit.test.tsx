@@ -106,6 +106,9 @@ describe("an edit of an object", () => {
     await expect.element(page.getByRole("heading", { name: "kubectl-edit" })).toBeVisible();
     await expect.element(text("Leat's agent will put these fields back.")).toBeVisible();
     await expect.element(text(".data.size")).toBeVisible();
+    // The manager's value and the new one are beside each field, before anybody takes it over.
+    const values = () => [...document.querySelectorAll("dl dd")].map((each) => each.textContent);
+    expect(values()).toEqual(["red", "blue", "no value", "no value", "hello", "hi"]);
     await expect.element(button("Apply")).not.toBeInTheDocument();
     await expectAccessible();
     await button("Take these fields over").click();

@@ -13,10 +13,12 @@ import { hasCode } from "../../kube/api.ts";
 import { applyFields, type Conflict, editor } from "../../kube/apply.ts";
 import { changeOf, type Kept } from "../../kube/change.ts";
 import { isSecret, type KubeObject, leatManager, leatServiceOf, loadObject, type Place } from "../../kube/object.ts";
+import { valueAt } from "../../kube/valueat.ts";
 import { editable, fromYaml, readable, toYaml } from "../../kube/yaml.ts";
 import { Button } from "../../parts/button.tsx";
 import { Command } from "../../parts/command.tsx";
 import { orGone } from "../../parts/gone.ts";
+import { LogLine } from "../../parts/line.tsx";
 import { Notice } from "../../parts/states.tsx";
 import { Unified } from "../../parts/unified.tsx";
 import { text } from "../../text/en.ts";
@@ -81,6 +83,8 @@ interface Trial {
   /** What was sent, without the version that the answer has. */
   fields: KubeObject;
   kept: readonly Kept[];
+  /** The object just before it was sent. */
+  before: KubeObject;
   isForced: boolean;
   result: { conflicts: readonly Conflict[] } | { version: string; difference: string | undefined };
 }
@@ -148,6 +152,7 @@ function Edit({
       setTrial({
         fields,
         kept,
+        before,
         isForced,
         result:
           "conflicts" in answer
@@ -241,7 +246,7 @@ function Edit({
 }
 
 /** Answer is what the cluster would do, or who has set what the edit would change. */
-function Answer({ trial: { result, kept }, name }: { trial: Trial; name: string }) {
+function Answer({ trial: { fields, before, result, kept }, name }: { trial: Trial; name: string }) {
   return (
     <>
       {kept.length > 0 && (
@@ -257,14 +262,15 @@ function Answer({ trial: { result, kept }, name }: { trial: Trial; name: string 
       {"conflicts" in result ? (
         <Notice tone="warn" icon="lock" title={reach.edit.conflicts}>
           <p>{reach.edit.conflictsBody}</p>
-          {result.conflicts.map(({ manager, fields }) => (
+          {result.conflicts.map(({ manager, fields: claimed }) => (
             <section key={manager} className={styles.conflict}>
               <h3>{reach.object.manager(manager.slice(0, 128), manager === leatManager)}</h3>
               {manager === leatManager && <p>{reach.edit.putBack}</p>}
               <ul>
-                {fields.map((field) => (
+                {claimed.map((field) => (
                   <li key={field}>
                     <code>{field.slice(0, 500)}</code>
+                    <Both theirs={valueAt(before, field)} yours={valueAt(fields, field)} />
                   </li>
                 ))}
               </ul>
@@ -284,5 +290,28 @@ function Answer({ trial: { result, kept }, name }: { trial: Trial; name: string 
         </>
       )}
     </>
+  );
+}
+
+const wordsOf = (value: unknown) =>
+  value === undefined ? reach.edit.noValue : typeof value === "string" ? value : JSON.stringify(value);
+
+/** Both are the two values of a field that an edit would take over: the one in the cluster, and the one of the edit. */
+function Both({ theirs, yours }: { theirs: unknown; yours: unknown }) {
+  return (
+    <dl className={styles.both}>
+      <div>
+        <dt>{reach.edit.theirs}</dt>
+        <dd>
+          <LogLine most={300}>{wordsOf(theirs)}</LogLine>
+        </dd>
+      </div>
+      <div>
+        <dt>{reach.edit.yours}</dt>
+        <dd>
+          <LogLine most={300}>{wordsOf(yours)}</LogLine>
+        </dd>
+      </div>
+    </dl>
   );
 }
