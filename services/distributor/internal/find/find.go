@@ -52,6 +52,28 @@ type Row struct {
 	LastSeenAt time.Time
 }
 
+// Durations are the times of a service's report that the arrival of a commit is measured by.
+type Durations struct {
+	// Way is how long the plan took to arrive at the agent. That is from the hub's clock to the agent's, which
+	// may be behind.
+	Way        time.Duration
+	IsWayKnown bool
+	// Applying and Healthy follow it. Zero: not known.
+	Applying, Healthy time.Duration
+}
+
+// DurationsOf returns the durations of a report, which may be nil.
+func DurationsOf(r *catalog.ServiceReport) Durations {
+	if r == nil {
+		return Durations{}
+	}
+	took := Durations{Applying: r.ApplyDuration, Healthy: r.Timings.Healthy}
+	if took.IsWayKnown = !r.PlannedAt.IsZero() && !r.Timings.ArrivedAt.IsZero(); took.IsWayKnown {
+		took.Way = max(0, r.Timings.ArrivedAt.Sub(r.PlannedAt))
+	}
+	return took
+}
+
 // service returns the row's service, or nil.
 func (r *Row) service() *catalog.Service {
 	service, _ := r.Object.(*catalog.Service)
