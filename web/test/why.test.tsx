@@ -4,7 +4,8 @@
 import { Code } from "@connectrpc/connect";
 import { describe, expect, test } from "vitest";
 import { page } from "vitest/browser";
-import { ServicePhase } from "../src/gen/leat/type/v1/state_pb";
+import { Reason } from "../src/gen/leat/errors/v1/reason_pb";
+import { Health, ServicePhase } from "../src/gen/leat/type/v1/state_pb";
 import { clusterApi, event, failure, offline } from "./cluster.ts";
 import { refusal, serviceDocument } from "./hub.ts";
 import { open } from "./open.tsx";
@@ -119,6 +120,21 @@ describe("why", () => {
       .toBeVisible();
     await expect.element(page.getByText("ada may not list revisions")).toBeVisible();
     await expectAccessible();
+  });
+
+  test("an object that is as healthy as before, and whose change was refused, is the cause", async () => {
+    const document = serviceDocument();
+    if (document.object.case !== "service") throw new Error("no service");
+    const report = document.object.value.status?.report;
+    const [object] = report?.objects ?? [];
+    if (!report || !object?.problem) throw new Error("no object");
+    report.objects = [object];
+    object.health = Health.HEALTHY;
+    object.problem.reason = Reason.APPLY_REJECTED;
+    object.problem.message = "the API server refused: spec.replicas: Invalid value: -1";
+    open("/services/cart@berlin", { fleet: { get: () => ({ document }), watch: async function* () {} } });
+    await expect.element(panel).toBeVisible();
+    await expect.poll(() => part("What is wrong").textContent).toContain("Invalid value: -1");
   });
 
   test("what clusters write is text, and holds the layout", async () => {

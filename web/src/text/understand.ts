@@ -29,8 +29,7 @@ export const understand = {
     hide: "Hide the explanation",
     title: "Why it is not well",
     object: "What is wrong",
-    noObject:
-      "The agent reports no object that is unhealthy, so the cause is before the cluster: see the reason above.",
+    noObject: "The agent reports no object that is unhealthy. The cause is the reason above.",
     allObjects: "All objects",
     warnings: "Latest warnings",
     noWarnings: "The cluster has noted no warning about it. Clusters forget events after an hour.",

@@ -38,7 +38,10 @@ const every = 15_000;
 const lastWarnings = 5;
 const lastRevisions = 3;
 
-/** Subject is the object that the panel is about: the worst one, and of those that are alike one that has pods. */
+/**
+ * Subject is the object that the panel is about: the worst one, and of those that are alike one that has pods. An object
+ * whose change was refused may still be as healthy as before.
+ */
 function subjectOf(service: Service) {
   const objects = (service.status?.report?.objects ?? []).map((object) => ({
     ref: refOf(object.ref),
@@ -46,10 +49,8 @@ function subjectOf(service: Service) {
     reason: object.problem ? reasonName(object.problem.reason) : "",
     message: (object.problem?.message ?? "").slice(0, 2000),
   }));
-  return worstOf(
-    objects.toSorted((a, b) => Number(hasPods(b.ref)) - Number(hasPods(a.ref))),
-    (object) => object.health,
-  );
+  objects.sort((a, b) => Number(hasPods(b.ref)) - Number(hasPods(a.ref)));
+  return worstOf(objects, ({ health }) => health) ?? objects.find(({ reason }) => reason !== "");
 }
 
 export function Why({ name, service, onClose }: { name: string; service: Service; onClose: () => void }) {
