@@ -7,7 +7,7 @@ import { once } from "node:events";
 import { mkdirSync, openSync, writeFileSync } from "node:fs";
 import { createServer, type IncomingMessage, request, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { createServer as listen } from "node:net";
+import { createServer as listen, type Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
@@ -56,13 +56,21 @@ export class Parts {
   /** What calls of the browser were answered: the path, and the code of the hub, or the HTTP status. */
   readonly answered: { path: string; code: string }[] = [];
 
+  readonly #sockets: Socket[] = [];
+
   /** more are settings of parts beside those that they need. */
   constructor(
     readonly folder: string,
     readonly cluster: { name: string; kubeconfig: string },
     readonly more: Partial<Record<Part, Record<string, string>>> = {},
   ) {
+    this.#front.on("connection", (socket) => this.#sockets.push(socket));
     this.#front.on("upgrade", (from, socket, first) => this.#leadUpgraded(from, socket, first));
+  }
+
+  /** How many bytes browsers have sent and received. */
+  get bytes(): number {
+    return this.#sockets.reduce((sum, socket) => sum + socket.bytesRead + socket.bytesWritten, 0);
   }
 
   get origin(): string {
