@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-import { useEffect, useId, useRef } from "react";
+import { useEffect, useId, useRef, useState } from "react";
 import { Button } from "../parts/button.tsx";
 import { text } from "../text/en.ts";
 import styles from "./form.module.css";
@@ -15,6 +15,8 @@ export interface Field<Name extends string> {
   suggestions?: readonly string[];
   /** How many characters a text may have. */
   most?: number;
+  /** It is asked for seldom, so it waits behind a button until the address or the person has it. */
+  isSeldom?: boolean;
 }
 
 // The hub refuses longer names.
@@ -26,24 +28,29 @@ export function SearchForm<Name extends string>({
   fields,
   value,
   verb,
+  more,
   onAsk,
 }: {
   label: string;
   fields: readonly Field<Name>[];
   value: Readonly<Partial<Record<Name, string>>>;
   verb: string;
+  /** What the button says that shows the fields which are asked for seldom. */
+  more?: string;
   onAsk: (asked: Partial<Record<Name, string>>) => void;
 }) {
   const id = useId();
+  const [isOpened, setOpened] = useState(false);
+  // What the address asks for is always in sight.
+  const isAsked = fields.some(({ name, isSeldom }) => isSeldom && value[name]);
+  const shown = fields.filter(({ isSeldom }) => !isSeldom || isAsked || isOpened);
   const form = useRef<HTMLFormElement>(null);
   // The fields keep what is typed. Another question, such as the back button's, replaces it.
-  const key = JSON.stringify(fields.map(({ name }) => value[name] ?? ""));
+  const key = JSON.stringify(Object.fromEntries(fields.map(({ name }) => [name, value[name] ?? ""])));
   useEffect(() => {
-    const values: string[] = JSON.parse(key);
+    const values: Record<string, string> = JSON.parse(key);
     const controls = form.current?.querySelectorAll<HTMLInputElement | HTMLSelectElement>("input, select") ?? [];
-    controls.forEach((control, index) => {
-      control.value = values[index] ?? "";
-    });
+    for (const control of controls) control.value = values[control.name] ?? "";
   }, [key]);
 
   const ask = (data: FormData) => {
@@ -65,7 +72,7 @@ export function SearchForm<Name extends string>({
           ask(new FormData(event.currentTarget));
         }}
       >
-        {fields.map(({ name, label, choices, suggestions, most = longest }) => (
+        {shown.map(({ name, label, choices, suggestions, most = longest }) => (
           <div key={name} className={styles.field}>
             <label htmlFor={`${id}-${name}`}>{label}</label>
             {choices ? (
@@ -102,6 +109,11 @@ export function SearchForm<Name extends string>({
           <Button kind="quiet" onClick={() => onAsk({})}>
             {text.clear}
           </Button>
+          {more && !isAsked && (
+            <Button kind="quiet" aria-expanded={isOpened} onClick={() => setOpened(!isOpened)}>
+              {more}
+            </Button>
+          )}
         </div>
       </form>
     </search>

@@ -84,6 +84,7 @@ export const people = {
 
   audit: {
     question: "Filter the record",
+    more: "More filters",
     records: "Records",
     by: "Person",
     verb: "Verb",

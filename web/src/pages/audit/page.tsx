@@ -32,12 +32,12 @@ const spans: Record<string, number> = { "1h": hour, "24h": 24 * hour, "7d": 168 
 
 const fields: readonly Field<"by" | "kind" | "name" | "cluster" | "verb" | "outcome" | "since">[] = [
   { name: "by", label: people.audit.by },
-  { name: "verb", label: people.audit.verb },
-  { name: "kind", label: people.audit.kind },
-  { name: "name", label: people.audit.name },
-  { name: "cluster", label: people.audit.cluster },
-  { name: "outcome", label: people.audit.outcome, choices: people.audit.outcomes },
   { name: "since", label: people.audit.since, choices: people.audit.spans },
+  { name: "verb", label: people.audit.verb, isSeldom: true },
+  { name: "kind", label: people.audit.kind, isSeldom: true },
+  { name: "name", label: people.audit.name, isSeldom: true },
+  { name: "cluster", label: people.audit.cluster, isSeldom: true },
+  { name: "outcome", label: people.audit.outcome, choices: people.audit.outcomes, isSeldom: true },
 ];
 
 const readsAudit = { cluster: "", verb: "list", resource: "auditrecords" };
@@ -93,6 +93,7 @@ export function AuditPage() {
           fields={fields}
           value={search}
           verb={text.show}
+          more={people.audit.more}
           onAsk={(next) => void navigate({ to: "/audit", search: next })}
         />
       </Card>
