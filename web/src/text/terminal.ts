@@ -13,11 +13,15 @@ export const terminal = {
   noPodBody: "This address names no pod. Choose one on the page of its service, among its objects or in its logs.",
 
   // Before it begins.
+  cluster: "Cluster",
+  namespace: "Namespace",
+  pod: "Pod",
   container: "Container",
   defaultContainer: "The pod's default",
   shell: "Shell",
   start: "Start",
   startAgain: "Start again",
+  keys: "Your keys go to the program. Shift F6 leaves the terminal, and a paste of several lines asks you first.",
   asking: "Asking whether you may…",
   recorded: "Recorded",
   rules: {

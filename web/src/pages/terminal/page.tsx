@@ -4,6 +4,7 @@
 import { createClient } from "@connectrpc/connect";
 import { getRouteApi, useNavigate } from "@tanstack/react-router";
 import { useCallback, useEffect, useRef, useState } from "react";
+import { Facts } from "../../fleet/page.tsx";
 import { ReachNotice } from "../../fleet/reach.tsx";
 import { shellQuote } from "../../fleet/refs.ts";
 import { useTerminalRight } from "../../fleet/terminal.tsx";
@@ -188,6 +189,20 @@ function Terminal(chosen: Chosen) {
         </div>
       )}
       {skipped > 0 && <Notice tone="warn" icon="alert" title={terminal.skipped(sizeText(skipped))} />}
+      {state.is === "asked" && (
+        <div className={styles.before}>
+          <Facts
+            facts={[
+              [terminal.cluster, cluster],
+              [terminal.namespace, namespace],
+              [terminal.pod, pod],
+              [terminal.container, container || terminal.defaultContainer],
+              [terminal.shell, shell],
+            ]}
+          />
+          <p>{terminal.keys}</p>
+        </div>
+      )}
       {"attempt" in state && (
         <div className={styles.screen}>
           <Screen
