@@ -50,6 +50,9 @@ describe("a terminal", () => {
     await expect.element(page.getByText("Recorded", { exact: true })).toBeVisible();
     await expect.element(button("Start")).not.toHaveAttribute("aria-disabled");
     await expect.element(page.getByText("kubectl exec -it cart-7d4b9-aaaaa -n shop -c proxy -- sh")).toBeVisible();
+    const facts = [...document.querySelectorAll("main dl > div")].map((fact) => fact.textContent);
+    expect(facts).toEqual(["Clusterberlin", "Namespaceshop", "Podcart-7d4b9-aaaaa", "Containerproxy", "Shellsh"]);
+    await expect.element(page.getByText("Your keys go to the program.", { exact: false })).toBeVisible();
     await expectAccessible();
     await page.getByRole("combobox", { name: "Shell" }).selectOptions("bash");
     await page.getByRole("combobox", { name: "Container" }).selectOptions("web");

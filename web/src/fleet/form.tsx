@@ -3,6 +3,7 @@
 
 import { useEffect, useId, useRef, useState } from "react";
 import { Button } from "../parts/button.tsx";
+import { classes } from "../parts/classes.ts";
 import { text } from "../text/en.ts";
 import styles from "./form.module.css";
 
@@ -102,7 +103,7 @@ export function SearchForm<Name extends string>({
             )}
           </div>
         ))}
-        <div className={styles.buttons}>
+        <div className={classes(styles.buttons, more && styles.wide)}>
           <Button kind="primary" type="submit">
             {verb}
           </Button>
