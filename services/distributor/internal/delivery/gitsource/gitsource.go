@@ -106,7 +106,7 @@ func (s *Source) Deliveries(ctx context.Context, repository string) ([]*gitcache
 // or to the beginning.
 func (s *Source) Commits(ctx context.Context, source catalog.Source, until string, limit int) ([]*gitcachev1.Commit, bool, error) {
 	res, err := s.p.Client.ListCommits(ctx, &gitcachev1.ListCommitsRequest{
-		Source: catalogwire.SourceMessage(source), Until: until, Page: &typev1.Page{Size: int32(limit)}, //nolint:gosec // a few
+		Source: catalogwire.SourceMessage(source), Until: until, Page: &typev1.Page{Size: int32(limit)},
 	})
 	if err != nil {
 		return nil, false, failure(ctx, err)
