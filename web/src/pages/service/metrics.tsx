@@ -8,12 +8,13 @@ import { useHub } from "../../hub/hub.ts";
 import { useLive } from "../../hub/live.ts";
 import { podMetrics } from "../../kube/metrics.ts";
 import { placeOf } from "../../kube/names.ts";
+import styles from "./charts.module.css";
 import { Charts } from "./charts.tsx";
 
 /** PodMetrics is the CPU and memory of a service's pods: over time, and now. */
 export function PodMetrics({ name, service }: { name: string; service: Service }) {
   return (
-    <div style={{ display: "grid", gap: "var(--space-5)", gridTemplateColumns: "minmax(0, 1fr)" }}>
+    <div className={styles.both}>
       <Charts name={name} service={service} />
       <Now name={name} service={service} />
     </div>
