@@ -86,6 +86,9 @@ func callOf(method protoreflect.MethodDescriptor) question {
 	if method.Input().Fields().ByName("service") != nil && !method.IsStreamingServer() {
 		q.body, q.isEmpty = []byte(`{"service": "none"}`), true
 	}
+	if method.Input().Fields().ByName("metric") != nil {
+		q.body = []byte(`{"service": "none", "metric": "METRIC_CPU"}`)
+	}
 	if method.Input().Fields().ByName("id") != nil {
 		q.body, q.isEmpty = []byte(`{"id": "0123456789abcdef0123456789abcdef"}`), true
 	}
