@@ -152,7 +152,7 @@ type results []metrics.Series
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (r *results) UnmarshalJSON(text []byte) error {
-	return each(text, maxSeries, "an answer has more than %d series", func(text json.RawMessage) error {
+	return each(text, maxSeries, "an answer has more than %d series", func(item *json.Decoder) error {
 		var one struct {
 			Metric struct {
 				Namespace string `json:"namespace"`
@@ -161,7 +161,7 @@ func (r *results) UnmarshalJSON(text []byte) error {
 			} `json:"metric"`
 			Values samples `json:"values"`
 		}
-		if err := json.Unmarshal(text, &one); err != nil {
+		if err := item.Decode(&one); err != nil {
 			return err
 		}
 		m := one.Metric
@@ -178,11 +178,11 @@ type samples []metrics.Point
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (s *samples) UnmarshalJSON(text []byte) error {
-	return each(text, maxPoints, "a series has more than the %d points that were asked for", func(text json.RawMessage) error {
+	return each(text, maxPoints, "a series has more than the %d points that were asked for", func(item *json.Decoder) error {
 		var at float64
 		var value string
 		pair := [2]any{&at, &value}
-		if json.Unmarshal(text, &pair) != nil || pair[0] == nil || pair[1] == nil || math.Abs(at) > 1e11 {
+		if item.Decode(&pair) != nil || pair[0] == nil || pair[1] == nil || math.Abs(at) > 1e11 {
 			return errors.New("a point is not a time and a text")
 		}
 		figure, err := strconv.ParseFloat(value, 64)
@@ -199,8 +199,8 @@ func (s *samples) UnmarshalJSON(text []byte) error {
 }
 
 // each reads a list item by item, so that a long one costs no memory: it ends at the first item that is
-// too many, with an error of the format.
-func each(text []byte, most int, tooMany string, read func(json.RawMessage) error) error {
+// too many, with an error of the format. read decodes one item.
+func each(text []byte, most int, tooMany string, read func(item *json.Decoder) error) error {
 	items := json.NewDecoder(bytes.NewReader(text))
 	if opening, err := items.Token(); err != nil || opening != json.Delim('[') {
 		return errors.New("an answer has no list where one has to be")
@@ -209,11 +209,7 @@ func each(text []byte, most int, tooMany string, read func(json.RawMessage) erro
 		if n == most {
 			return fmt.Errorf(tooMany, most)
 		}
-		var item json.RawMessage
-		if err := items.Decode(&item); err != nil {
-			return err
-		}
-		if err := read(item); err != nil {
+		if err := read(items); err != nil {
 			return err
 		}
 	}
