@@ -70,6 +70,7 @@ describe("a terminal", () => {
 
   test("carries keys, output, pieces of characters and sizes, and ends with the program", async () => {
     const { socket } = await started();
+    expect(document.querySelector("dl")).toBeNull();
     const url = new URL(socket.url);
     expect(url.pathname).toBe("/clusters/berlin/api/v1/namespaces/shop/pods/cart-7d4b9-aaaaa/exec");
     expect(url.search).toBe("?stdin=true&stdout=true&tty=true&command=sh");
@@ -184,6 +185,7 @@ describe("a terminal", () => {
     await expect
       .element(page.getByText("You may not open a terminal here: no RBAC policy matched").first())
       .toBeVisible();
+    expect(document.querySelector("dl")).toBeNull();
     await expect.element(button("Start")).toHaveAttribute("aria-disabled", "true");
     await button("Start").click({ force: true });
     expect(sockets).toEqual([]);

@@ -189,7 +189,7 @@ function Terminal(chosen: Chosen) {
         </div>
       )}
       {skipped > 0 && <Notice tone="warn" icon="alert" title={terminal.skipped(sizeText(skipped))} />}
-      {state.is === "asked" && (
+      {state.is === "asked" && !(isKnown && refused !== undefined) && (
         <div className={styles.before}>
           <Facts
             facts={[
