@@ -24,6 +24,11 @@ OUTSIDE := github.com/leatdev/leat/(test/(arch|release.*|supply)|render/wasm)
 # quarter of the time without it. test/runs/sequential says which packages these are; nobody lists them.
 SEQUENTIAL := $(GO) list -json=ImportPath,Dir,GoFiles,TestGoFiles,XTestGoFiles,Imports,TestImports,XTestImports work | $(GO) run ./test/runs/cmd/leat-sequential
 
+# Whole hubs, databases, and parts that compute: with the race detector, their tests take three times as long, and half of
+# the hour of CI. What runs at once in them has raced tests of its own: of the services, their packages and the tunnel. The
+# nightly `make test-random` has the detector here, too.
+UNRACED ?= github.com/leatdev/leat/(cli/internal/(command|up)|services/(distributor/internal/sqlstore|gitcache/internal/(backend|history|pack)|agent/internal/manifest)|test/(browser|deploy|suite|tunnel))
+
 # Sieges: whole hubs are attacked, killed, frozen and upgraded. They take minutes of both cores, and few changes touch what they
 # find, so `make siege` runs them, and CI runs both.
 SIEGES := github.com/leatdev/leat/test/(attack|fault)
@@ -115,13 +120,13 @@ quick: $(BIN)/gotestsum ## Run the tests that start no server, no browser and no
 	@failed=0; $(ROOMY) $(TEST) quick "$$(tools/test/quick.sh)" $(FAST) -timeout 10m || failed=1; \
 		$(ROOMY) $(TEST) rules ./test/arch $(FAST) -count=1 || failed=1; exit $$failed
 
-test: system browser needs $(if $(filter work,$(PKG)),ui-test ui-story) ## Run every module's tests but sieges, with the race detector and in an order by SEED, and those of the web UI, also in a whole leat up
-	@echo "==> go test (every module, -race -shuffle=$(SEED); the first run compiles for some minutes)"
+test: system browser needs $(if $(filter work,$(PKG)),ui-test ui-story) ## Run every module's tests but sieges, most of them with the race detector, in an order by SEED, and those of the web UI, also in a whole leat up
+	@echo "==> go test (every module, most with -race, -shuffle=$(SEED); the first run compiles for some minutes)"
 ifeq ($(PKG),work)
-	@failed=0; alone=$$( { $(GO) list work | grep -E '^$(OUTSIDE)$$'; $(SEQUENTIAL); } | sort -u); \
-		$(ROOMY) $(TEST) outside "$$alone" $(FLAGS) || failed=1; \
-		packages=$$($(GO) list work | grep -vE '^$(SIEGES)$$' | grep -vxF "$$alone"); \
-		$(ROOMY) $(WITHRACE) $(TEST) test "$$(echo "$$packages" | grep -E '^$(FIRST)$$') $$(echo "$$packages" | grep -vE '^$(FIRST)$$')" $(FLAGS) $(RACE) || failed=1; exit $$failed
+	@failed=0; order() { grep -E '^$(FIRST)$$' "$$1"; grep -vE '^$(FIRST)$$' "$$1"; }; mkdir -p .test; $(GO) list work | grep -vE '^$(SIEGES)$$' >.test/all; \
+		{ grep -E '^($(OUTSIDE)|$(UNRACED))$$' .test/all; $(SEQUENTIAL); } | sort -u >.test/unraced; grep -vxFf .test/unraced .test/all >.test/raced; \
+		$(ROOMY) $(TEST) outside "$$(order .test/unraced)" $(FLAGS) || failed=1; \
+		$(ROOMY) $(WITHRACE) $(TEST) test "$$(order .test/raced)" $(FLAGS) $(RACE) || failed=1; exit $$failed
 else
 	@$(ROOMY) $(WITHRACE) $(TEST) test "$(PKG)" $(FLAGS) $(RACE)
 endif
@@ -132,8 +137,8 @@ siege: system kube $(BIN)/gotestsum ## Attack, kill, freeze, cut and upgrade who
 	@failed=0; $(TEST) siege "$$($(GO) list work | grep -E '^$(SIEGES)$$')" $(FLAGS) || failed=1; \
 		LEAT_MATRIX=whole $(TEST) matrix "$(MATRICES)" $(FLAGS) $(if $(value RUN),,-run '$(MATRIX)') || failed=1; exit $$failed
 
-test-random: ## Run what make test runs with the SEED of this second, which its first line names
-	@$(MAKE) --no-print-directory test SEED=$$(date +%s)
+test-random: ## Run what make test runs, with the race detector wherever something runs at once, and the SEED of this second, which its first line names
+	@$(MAKE) --no-print-directory test UNRACED= SEED=$$(date +%s)
 
 test-all: test siege slow fault ## Tests, those that take too long for every day, and the long fault runs
 
