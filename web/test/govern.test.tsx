@@ -98,6 +98,14 @@ describe("the audit log", () => {
     expect(field("Verb").query()).toBeNull();
     await button("More filters").click();
     await expect.element(field("Verb")).toHaveValue("");
+    // What is typed survives when its field goes out of sight, and goes when the person says so.
+    await field("Verb").fill("pause");
+    await button("More filters").click();
+    await expect.element(field("Verb")).not.toBeInTheDocument();
+    await button("More filters").click();
+    await expect.element(field("Verb")).toHaveValue("pause");
+    await button("Clear").click();
+    await expect.element(field("Verb")).toHaveValue("");
     await expectAccessible();
   });
 

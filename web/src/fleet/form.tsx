@@ -44,7 +44,6 @@ export function SearchForm<Name extends string>({
   const [isOpened, setOpened] = useState(false);
   // What the address asks for is always in sight.
   const isAsked = fields.some(({ name, isSeldom }) => isSeldom && value[name]);
-  const shown = fields.filter(({ isSeldom }) => !isSeldom || isAsked || isOpened);
   const form = useRef<HTMLFormElement>(null);
   // The fields keep what is typed. Another question, such as the back button's, replaces it.
   const key = JSON.stringify(Object.fromEntries(fields.map(({ name }) => [name, value[name] ?? ""])));
@@ -73,8 +72,9 @@ export function SearchForm<Name extends string>({
           ask(new FormData(event.currentTarget));
         }}
       >
-        {shown.map(({ name, label, choices, suggestions, most = longest }) => (
-          <div key={name} className={styles.field}>
+        {fields.map(({ name, label, choices, suggestions, most = longest, isSeldom }) => (
+          // What is out of sight keeps what was typed.
+          <div key={name} className={styles.field} hidden={isSeldom && !isAsked && !isOpened}>
             <label htmlFor={`${id}-${name}`}>{label}</label>
             {choices ? (
               <select id={`${id}-${name}`} name={name}>
@@ -107,7 +107,13 @@ export function SearchForm<Name extends string>({
           <Button kind="primary" type="submit">
             {verb}
           </Button>
-          <Button kind="quiet" onClick={() => onAsk({})}>
+          <Button
+            kind="quiet"
+            onClick={() => {
+              form.current?.reset();
+              onAsk({});
+            }}
+          >
             {text.clear}
           </Button>
           {more && !isAsked && (
