@@ -1,11 +1,13 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
+import { Code } from "@connectrpc/connect";
 import { describe, expect, test } from "vitest";
 import { page } from "vitest/browser";
 import { Health } from "../src/gen/leat/type/v1/state_pb";
 import { quantity } from "../src/kube/metrics.ts";
 import { clusterApi, failure, offline } from "./cluster.ts";
+import { refusal } from "./hub.ts";
 import { open } from "./open.tsx";
 import { expectAccessible } from "./render.tsx";
 
@@ -156,5 +158,21 @@ describe("pods of a service", () => {
     });
     await expect.element(page.getByText(words)).toBeVisible();
     await expectAccessible();
+  });
+
+  test("what stands in the way of charts and figures is said once", async () => {
+    open("/services/cart@berlin?tab=metrics", {
+      agent: {
+        ...agent,
+        queryMetrics() {
+          throw refusal(Code.Unavailable, "AGENT_OFFLINE", 'the agent of cluster "berlin" is not connected');
+        },
+      },
+      ...clusterApi({ before: offline }),
+    });
+    const said = page.getByText("The cluster is not connected");
+    await expect.element(said.first()).toBeVisible();
+    await expect.poll(() => document.querySelector("main [role=status]")).toBeNull();
+    expect(said.elements()).toHaveLength(1);
   });
 });

@@ -36,19 +36,30 @@ import styles from "./charts.module.css";
 /** How many pods have their figures open on a narrow screen. */
 const fewLines = 4;
 
-/** Charts is the CPU and memory of a service's pods over time, with the revisions that were applied. */
-export function Charts({ name, service }: { name: string; service: Service }) {
+/** useCharts reads the figures of a service's pods over the time that the address says. */
+export function useCharts(name: string, service: Service) {
   const hub = useHub();
   const { since } = useSearch({ from: "/services/$" });
-  const navigate = useNavigate({ from: "/services/$" });
   const range: Range = ranges.find((each) => each === since) ?? 3600;
   const place = placeOf(service);
-  const { value, failure, asOf, link, store } = useLive(
-    `charts ${name} ${range}`,
-    () => chartsSource(hub, place, name, range),
-    hub.surroundings,
-    true,
-  );
+  const read = () => chartsSource(hub, place, name, range);
+  return { range, live: useLive(`charts ${name} ${range}`, read, hub.surroundings, true) };
+}
+
+/** Charts is the CPU and memory of a service's pods over time, with the revisions that were applied. */
+export function Charts({
+  name,
+  service,
+  charts: {
+    range,
+    live: { value, failure, asOf, link, store },
+  },
+}: {
+  name: string;
+  service: Service;
+  charts: ReturnType<typeof useCharts>;
+}) {
+  const navigate = useNavigate({ from: "/services/$" });
   const command = `leat metrics service/${shellQuote(name)} --since ${range / 3600}h`;
   const cluster = refIn(service.metadata?.project ?? "", service.spec?.cluster ?? "");
   if (failure?.reason === notConfigured || failure?.reason === outdated) {
