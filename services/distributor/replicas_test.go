@@ -12,6 +12,9 @@ import (
 	"connectrpc.com/connect"
 
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/runtime/identity"
 	"github.com/leatdev/leat/internal/runtime/rpcerr"
 	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/postgrestest"
@@ -80,5 +83,42 @@ func TestAReplicaThatLagsSendsNobodyBack(t *testing.T) {
 	wantReason(t, err, "DEPENDENCY_UNAVAILABLE")
 	if _, ok := rpcerr.RetryDelay(err); !ok {
 		t.Errorf("got %v, want it to say when to ask again", err)
+	}
+}
+
+// TestAReplicaWithoutTheDatabaseEndsNoIdentity has people and agents come to a replica that has not heard of them and cannot
+// ask. An agent that is told that its key is rejected stays away and calls for a person, and a browser signs out.
+func TestAReplicaWithoutTheDatabaseEndsNoIdentity(t *testing.T) {
+	t.Parallel()
+	database := postgrestest.New(t)
+	url := database.Database(t)
+	ahead := startHub(t, func(c *distributor.Config) { c.DatabaseURL = url })
+	behind := startHub(t, func(c *distributor.Config) {
+		c.DatabaseURL, c.Intervals.CatalogPoll, c.Intervals.Resync = url, time.Hour, time.Hour
+	})
+	ahead.apply(t, clusterDocument("one"), &fleetv1.Document{Object: &fleetv1.Document_User{User: &fleetv1.User{Metadata: &typev1.Metadata{Name: "ada"}}}})
+	agent := ahead.enrol(t, "one")
+	made, err := ahead.fleet(t, adminToken).CreateToken(t.Context(), &fleetv1.CreateTokenRequest{User: "ada", Label: "own"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	access, err := ahead.fleet(t, made.GetSecret()).CreateAccessToken(t.Context(), &fleetv1.CreateAccessTokenRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	assertion, err := identity.SignAssertion(agent.key, agent.cluster)
+	if err != nil {
+		t.Fatal(err)
+	}
+	database.Kill()
+
+	_, err = behind.agents(t, "").RefreshToken(t.Context(), &distributorv1.RefreshTokenRequest{Assertion: assertion})
+	wantReason(t, err, "DEPENDENCY_UNAVAILABLE")
+	_, err = behind.agents(t, agent.token).GetServiceConfig(t.Context(), &distributorv1.GetServiceConfigRequest{Service: "app"})
+	wantReason(t, err, "DEPENDENCY_UNAVAILABLE")
+	_, err = behind.fleet(t, access.GetAccessToken()).CreateAccessToken(t.Context(), &fleetv1.CreateAccessTokenRequest{})
+	wantReason(t, err, "DEPENDENCY_UNAVAILABLE")
+	if _, err := ahead.agents(t, "").RefreshToken(t.Context(), &distributorv1.RefreshTokenRequest{Assertion: assertion}); err != nil {
+		t.Errorf("got %v, want the replica that knows the agent to go on", err)
 	}
 }

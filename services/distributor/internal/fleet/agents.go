@@ -30,13 +30,17 @@ func (v *View) look(ctx context.Context) error {
 }
 
 // LookTwice calls find, and if that finds nothing, once more after the view has read the store:
-// another replica may just have stored the missing object.
-func LookTwice[T any](ctx context.Context, v *View, find func() (T, bool)) (found T, ok bool) {
-	if found, ok = find(); !ok {
-		v.Look(ctx)
-		found, ok = find()
+// another replica may just have stored the missing object. err says that the store did not answer, so
+// that nobody knows whether the object is missing. It then matches catalog.ErrUnavailable.
+func LookTwice[T any](ctx context.Context, v *View, find func() (T, bool)) (found T, ok bool, err error) {
+	if found, ok = find(); ok {
+		return found, true, nil
 	}
-	return found, ok
+	err = v.look(ctx)
+	if found, ok = find(); ok {
+		return found, true, nil
+	}
+	return found, false, err
 }
 
 // ErrIdentityEnded means that what was issued to an agent is no longer valid: its cluster was deleted, or it enrolled
@@ -52,28 +56,26 @@ func (v *View) Admit(ctx context.Context, name, identityUID string) (*catalog.Cl
 		c, ok := v.Catalog.Cluster(name)
 		return c, ok && c.Agent.Enrolled() && identityUID == admission.IdentityUID(c.UID, c.Agent.KeyGeneration)
 	}
-	if c, ok := find(); ok {
-		return c, nil
-	}
-	err := v.look(ctx)
-	if c, ok := find(); ok {
-		return c, nil
-	}
-	if err != nil {
+	switch c, ok, err := LookTwice(ctx, v, find); {
+	case err != nil:
 		return nil, fmt.Errorf("look for cluster %q: %w", name, err)
+	case !ok:
+		return nil, ErrIdentityEnded
+	default:
+		return c, nil
 	}
-	return nil, ErrIdentityEnded
 }
 
 // AdmitPerson returns the person with its present groups, because a token may be an hour old. ok is
 // false for a user that was deleted, even if there is another one of that name by now, and for an
 // identity whose API token or session has ended. A person with a session is not a user of the hub:
 // its groups come from the session, and a workload's from its trust rule. For any other person
-// without a uid they come from the token alone. It looks twice.
+// without a uid they come from the token alone. It looks twice; err matches catalog.ErrUnavailable if
+// the store, which could know a person who is not known here, does not answer.
 //
 // The Person has the limit of its API token, also if the identity belongs to an access token which
 // was issued for it.
-func (v *View) AdmitPerson(ctx context.Context, id identity.Identity) (current Person, ok bool) {
+func (v *View) AdmitPerson(ctx context.Context, id identity.Identity) (current Person, ok bool, err error) {
 	if of, ok := session.OfCredential(id.Credential); ok {
 		return v.admitSession(ctx, id, of)
 	}
@@ -82,7 +84,7 @@ func (v *View) AdmitPerson(ctx context.Context, id identity.Identity) (current P
 	}
 	of, isToken := admission.APITokenOf(id.Credential)
 	if id.UID == "" {
-		return Person{id: id}, !isToken // an API token is always a user's
+		return Person{id: id}, !isToken, nil // an API token is always a user's
 	}
 	return LookTwice(ctx, v, func() (Person, bool) {
 		user, ok := v.Accounts().User(id.Name)
@@ -100,7 +102,7 @@ func (v *View) AdmitPerson(ctx context.Context, id identity.Identity) (current P
 
 // admitSession returns the person of a session with the groups that the session has now. ok is false
 // for a session that has ended, and for a name that a user of the hub has by now.
-func (v *View) admitSession(ctx context.Context, id identity.Identity, of string) (current Person, ok bool) {
+func (v *View) admitSession(ctx context.Context, id identity.Identity, of string) (current Person, ok bool, err error) {
 	return LookTwice(ctx, v, func() (Person, bool) {
 		s, ok := v.Accounts().Session(of)
 		if _, taken := v.Accounts().User(id.Name); taken || !ok || s.Pending || s.Person != id.Name || s.Expired(time.Now()) || id.UID != "" {

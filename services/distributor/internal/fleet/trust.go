@@ -61,7 +61,7 @@ func (r TrustRules) RightsByRule(rule *catalog.TrustRule) *authz.Rights {
 
 // admit returns the user of a trust rule with the groups that the rule gives now. ok is false
 // if the rule was deleted, or changed since it gave the token. It looks twice.
-func (r TrustRules) admit(ctx context.Context, id identity.Identity) (current Person, ok bool) {
+func (r TrustRules) admit(ctx context.Context, id identity.Identity) (current Person, ok bool, err error) {
 	return LookTwice(ctx, r.View, func() (Person, bool) {
 		name, isUser := catalog.RuleOfUser(id.Name)
 		rule, ok := r.TrustRule(name)

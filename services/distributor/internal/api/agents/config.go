@@ -28,8 +28,10 @@ func (s *Service) GetServiceConfig(ctx context.Context, req *distributorv1.GetSe
 		// keep the answer of.
 		call.ResponseHeader().Set("Cache-Control", "no-store")
 	}
-	entry, ok := s.planned(ctx, cluster.Name, req.GetService())
+	entry, ok, err := s.planned(ctx, cluster.Name, req.GetService())
 	switch {
+	case err != nil:
+		return nil, wire.Error(err)
 	case !ok && fleet.IsUndecided(s.d.View, cluster.Name):
 		return nil, undecided()
 	case !ok:
@@ -45,8 +47,9 @@ func (s *Service) GetServiceConfig(ctx context.Context, req *distributorv1.GetSe
 	return serviceConfigMessage(config, digest), nil
 }
 
-// planned returns a service's entry in the cluster's plan. It looks twice.
-func (s *Service) planned(ctx context.Context, cluster, service string) (plan.Entry, bool) {
+// planned returns a service's entry in the cluster's plan. It looks twice, and err matches
+// catalog.ErrUnavailable if the store did not answer.
+func (s *Service) planned(ctx context.Context, cluster, service string) (plan.Entry, bool, error) {
 	return fleet.LookTwice(ctx, s.d.View, func() (plan.Entry, bool) {
 		current, ok := s.d.View.Plan(cluster)
 		if !ok {

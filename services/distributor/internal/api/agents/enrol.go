@@ -80,7 +80,10 @@ func (s *Service) RefreshToken(ctx context.Context, req *distributorv1.RefreshTo
 	if req.GetAssertion() == "" {
 		return nil, rpcerr.Field("assertion", "is required")
 	}
-	verified, ok := s.verify(ctx, req.GetAssertion())
+	verified, ok, err := s.verify(ctx, req.GetAssertion())
+	if err != nil {
+		return nil, admissionError(err)
+	}
 	if !ok {
 		return nil, keyRejected()
 	}
@@ -120,8 +123,9 @@ type assertion struct {
 }
 
 // verify verifies an assertion. It looks twice, because another replica may just have enrolled the
-// key.
-func (s *Service) verify(ctx context.Context, text string) (assertion, bool) {
+// key. An agent that is told that its key is rejected stays away for a minute and calls for a person,
+// so err matches catalog.ErrUnavailable while nobody knows.
+func (s *Service) verify(ctx context.Context, text string) (assertion, bool, error) {
 	return fleet.LookTwice(ctx, s.d.View, func() (a assertion, ok bool) {
 		_, id, err := identity.VerifyAssertion(ctx, text, func(_ context.Context, name string) (ed25519.PublicKey, error) {
 			c, ok := s.d.View.Catalog.Cluster(name)

@@ -21,6 +21,7 @@ import (
 	"github.com/leatdev/leat/internal/runtime/rpcerr"
 	"github.com/leatdev/leat/services/distributor/internal/access/admission"
 	"github.com/leatdev/leat/services/distributor/internal/access/authz"
+	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
@@ -40,7 +41,10 @@ func (s *Access) CheckAccess(ctx context.Context, req *distributorv1.CheckAccess
 	id := identity.Identity{
 		Kind: kind, Name: name, UID: req.GetSubjectUid(), Groups: req.GetGroups(), Credential: req.GetCredential(),
 	}
-	person, ok := s.view.AdmitPerson(ctx, id)
+	person, ok, err := s.view.AdmitPerson(ctx, id)
+	if err != nil {
+		return nil, wire.Error(err)
+	}
 	if !ok {
 		return &distributorv1.CheckAccessResponse{MaxAge: durationpb.New(accessMaxAge)}, nil
 	}

@@ -82,9 +82,12 @@ func (b *Bootstraps) CreateBootstrapToken(ctx context.Context, req *fleetv1.Crea
 // mustExist returns an error unless the project exists. Its caller may make bootstrap tokens in it.
 func (b *Bootstraps) mustExist(ctx context.Context, project string) error {
 	key := catalog.Key{Kind: catalog.KindProject, Name: project}
-	_, ok := fleet.LookTwice(ctx, b.people.d.View, func() (fleet.Record, bool) { return b.people.d.View.Records.Get(key) })
+	_, ok, err := fleet.LookTwice(ctx, b.people.d.View, func() (fleet.Record, bool) { return b.people.d.View.Records.Get(key) })
 	if project == objectname.Default || ok {
 		return nil
+	}
+	if err != nil {
+		return wire.Error(err)
 	}
 	return wire.Error(&catalog.ReferenceError{Key: key, Path: "project"})
 }

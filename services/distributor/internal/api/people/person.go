@@ -22,7 +22,10 @@ func (s *Service) person(ctx context.Context) (*caller, error) {
 	if id.Kind != identity.KindUser {
 		return nil, wire.Denied("only people may make this call")
 	}
-	person, ok := s.d.View.AdmitPerson(ctx, id)
+	person, ok, err := s.d.View.AdmitPerson(ctx, id)
+	if err != nil {
+		return nil, wire.Error(err)
+	}
 	if !ok {
 		return nil, wire.TokenInvalid("the user, or the API token behind this one, has ended; obtain a new token")
 	}

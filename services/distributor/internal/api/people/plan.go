@@ -126,13 +126,16 @@ func (s *Service) planned(ctx context.Context, name string) (fleet.Record, plan.
 	if !ok {
 		return fleet.Record{}, plan.Entry{}, missing
 	}
-	entry, ok := fleet.LookTwice(ctx, s.d.View, func() (plan.Entry, bool) {
+	entry, ok, err := fleet.LookTwice(ctx, s.d.View, func() (plan.Entry, bool) {
 		current, ok := s.d.View.Plan(service.Spec.Cluster)
 		if !ok {
 			return plan.Entry{}, false
 		}
 		return current.Entry(service.LocalName())
 	})
+	if err != nil {
+		return fleet.Record{}, plan.Entry{}, wire.Error(err)
+	}
 	if !ok {
 		return fleet.Record{}, plan.Entry{}, missing
 	}

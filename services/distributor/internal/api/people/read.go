@@ -91,7 +91,7 @@ func (s *Service) seen(ctx context.Context, kind catalog.Kind, field, reference 
 // the only one of that name.
 func (s *Service) find(ctx context.Context, c *caller, key catalog.Key) (fleet.Record, error) {
 	var ambiguous error
-	record, ok := fleet.LookTwice(ctx, s.d.View, func() (fleet.Record, bool) {
+	record, ok, err := fleet.LookTwice(ctx, s.d.View, func() (fleet.Record, bool) {
 		c.rights = s.d.View.Accounts().Rights(c.person)
 		one, ok := key, true
 		if !isPrecise(key) {
@@ -108,6 +108,8 @@ func (s *Service) find(ctx context.Context, c *caller, key catalog.Key) (fleet.R
 	switch {
 	case ambiguous != nil:
 		return fleet.Record{}, wire.Error(ambiguous)
+	case err != nil:
+		return fleet.Record{}, wire.Error(err)
 	case !ok:
 		return fleet.Record{}, wire.NotFound(key)
 	}

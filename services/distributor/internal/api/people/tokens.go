@@ -79,7 +79,10 @@ func (s *Service) limitOf(ctx context.Context, m *fleetv1.TokenLimit) (*catalog.
 	if err != nil || limit == nil {
 		return nil, err
 	}
-	_, ok := fleet.LookTwice(ctx, s.d.View, func() (catalog.RoleSpec, bool) { return s.d.View.Catalog.Role(limit.Role) })
+	_, ok, err := fleet.LookTwice(ctx, s.d.View, func() (catalog.RoleSpec, bool) { return s.d.View.Catalog.Role(limit.Role) })
+	if err != nil {
+		return nil, err
+	}
 	if !ok {
 		return nil, &catalog.ReferenceError{Key: catalog.Key{Kind: catalog.KindRole, Name: string(limit.Role)}, Path: "limit.role_name"}
 	}
@@ -128,7 +131,10 @@ func (c *caller) endOf(of life, asked *timestamppb.Timestamp, isBounded bool) (t
 // mayIssue returns an error if a token would give more than the caller holds, or its owner does not
 // exist. An owner whom another replica has just stored is looked for: they may be an administrator.
 func (s *Service) mayIssue(ctx context.Context, c *caller, made catalog.NewToken) error {
-	user, ok := fleet.LookTwice(ctx, s.d.View, func() (*catalog.User, bool) { return s.d.View.Accounts().User(made.User) })
+	user, ok, err := fleet.LookTwice(ctx, s.d.View, func() (*catalog.User, bool) { return s.d.View.Accounts().User(made.User) })
+	if err != nil {
+		return err
+	}
 	if !ok {
 		return &catalog.NotFoundError{Key: catalog.Key{Kind: catalog.KindUser, Name: made.User}}
 	}

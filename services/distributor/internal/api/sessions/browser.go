@@ -96,7 +96,10 @@ func (s *Service) ownerOf(ctx context.Context, token string) (session.BrowserCod
 // perhaps by somebody else than the person, so the store ends it.
 func (s *Service) signIn(ctx context.Context, of session.BrowserCode, token secret.Text) (catalog.Token, fleet.Person, error) {
 	by := identity.Identity{Kind: identity.KindUser, Name: of.User, UID: of.UserUID, Credential: admission.CredentialOf(of.TokenID)}
-	person, ok := s.d.View.AdmitPerson(ctx, by)
+	person, ok, err := s.d.View.AdmitPerson(ctx, by)
+	if err != nil {
+		return catalog.Token{}, person, wire.Error(err)
+	}
 	if !ok {
 		return catalog.Token{}, person, ended()
 	}
@@ -152,7 +155,10 @@ func (s *Service) holder(ctx context.Context, id identity.Identity, err error) (
 	if err != nil {
 		return fleet.Person{}, wire.Error(err)
 	}
-	person, ok := s.d.View.AdmitPerson(ctx, id)
+	person, ok, err := s.d.View.AdmitPerson(ctx, id)
+	if err != nil {
+		return fleet.Person{}, wire.Error(err)
+	}
 	if !ok {
 		return fleet.Person{}, ended()
 	}

@@ -275,7 +275,10 @@ func (s *Service) RevokeSession(ctx context.Context, req *fleetv1.RevokeSessionR
 		n, err := s.d.Desk.RevokePerson(ctx, person)
 		return &fleetv1.RevokeSessionResponse{Revoked: int32(n)}, wire.Error(err)
 	default:
-		known, ok := fleet.LookTwice(ctx, s.d.View, func() (catalog.Session, bool) { return s.d.View.Accounts().Session(id) })
+		known, ok, err := fleet.LookTwice(ctx, s.d.View, func() (catalog.Session, bool) { return s.d.View.Accounts().Session(id) })
+		if err != nil {
+			return nil, wire.Error(err)
+		}
 		if !ok || known.Expired(time.Now()) || known.Person != caller.name() && !s.isPermitted(ctx, caller) {
 			return nil, wire.NotFound(catalog.Key{Kind: catalog.KindSession, Name: id})
 		}
@@ -294,7 +297,10 @@ func (s *Service) person(ctx context.Context) (caller, error) {
 	if id.Kind != identity.KindUser {
 		return caller{}, wire.Denied("only people may call this")
 	}
-	person, ok := s.d.View.AdmitPerson(ctx, id)
+	person, ok, err := s.d.View.AdmitPerson(ctx, id)
+	if err != nil {
+		return caller{}, wire.Error(err)
+	}
 	if !ok {
 		return caller{}, wire.TokenInvalid("the user, session or API token behind this one has ended; sign in again")
 	}
