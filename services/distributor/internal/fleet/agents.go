@@ -30,8 +30,8 @@ func (v *View) look(ctx context.Context) error {
 }
 
 // LookTwice calls find, and if that finds nothing, once more after the view has read the store:
-// another replica may just have stored the missing object. err says that the store did not answer, so
-// that nobody knows whether the object is missing. It then matches catalog.ErrUnavailable.
+// another replica may just have stored the missing object. err matches catalog.ErrUnavailable if the
+// store did not answer: the object may exist.
 func LookTwice[T any](ctx context.Context, v *View, find func() (T, bool)) (found T, ok bool, err error) {
 	if found, ok = find(); ok {
 		return found, true, nil

@@ -123,8 +123,8 @@ type assertion struct {
 }
 
 // verify verifies an assertion. It looks twice, because another replica may just have enrolled the
-// key. An agent that is told that its key is rejected stays away for a minute and calls for a person,
-// so err matches catalog.ErrUnavailable while nobody knows.
+// key. If the store does not answer, err matches catalog.ErrUnavailable: the key may be good, and an
+// agent whose key the hub rejects stays away for a minute and calls for a person.
 func (s *Service) verify(ctx context.Context, text string) (assertion, bool, error) {
 	return fleet.LookTwice(ctx, s.d.View, func() (a assertion, ok bool) {
 		_, id, err := identity.VerifyAssertion(ctx, text, func(_ context.Context, name string) (ed25519.PublicKey, error) {
