@@ -8,11 +8,33 @@
 #   docker build --build-arg SERVICE=gitcache --target git …                                  with git, for LEAT_GITCACHE_BACKEND=git
 #   docker build --target demo-git -t ghcr.io/leatdev/leat/demo-git:0.1.0-dev .               the demo repository of docker-compose.yml
 #
-# deploy/images.env has the names. `make ui` comes first: the distributor and the command line embed the web UI, if its build is
-# in the checkout.
+# deploy/images.env has the names.
 #
-# VERSION and REVISION (a Git commit) are for the program and the labels. GOPROXY and GOFLAGS are for builds behind a module
-# proxy of your own. `make pin` writes the digests of the images below, and of those in deploy/, beside their tags.
+# VERSION and REVISION (a Git commit) are for the program and the labels. GOPROXY, GOFLAGS and npm_config_registry are for builds
+# behind a module proxy and an npm registry of your own. `make pin` writes the digests of the images below, and of those in deploy/,
+# beside their tags.
+
+# FROM knows only arguments that stand in front of the first stage. Each stage that uses this one names it again.
+ARG SERVICE=distributor
+
+# The web UI, which the distributor and the command line embed. A build that is in the checkout is not used.
+FROM node:26-bookworm-slim AS build-ui
+ARG npm_config_registry
+WORKDIR /src/web
+COPY web/package.json web/package-lock.json web/.npmrc ./
+RUN --mount=type=cache,target=/root/.npm npm ci --loglevel=error
+COPY web ./
+RUN npm run --silent build
+
+FROM scratch AS ui-distributor
+COPY --from=build-ui /src/services/distributor/internal/ui/dist/ /
+
+# The other services embed nothing, and are not built again when only the web UI changes.
+FROM scratch AS ui-gitcache
+FROM scratch AS ui-tunnel
+FROM scratch AS ui-agent
+FROM ui-${SERVICE} AS ui
+
 FROM golang:1.26-bookworm AS go
 # Without a value these leave the image's own settings alone.
 ARG GOPROXY
@@ -32,6 +54,7 @@ COPY gen gen
 COPY internal internal
 COPY render render
 COPY services/${SERVICE} services/${SERVICE}
+COPY --from=ui / services/distributor/internal/ui/dist/
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
     CGO_ENABLED=0 GOWORK=off go -C services/${SERVICE} build -trimpath -buildvcs=false \
       -ldflags "-s -w -X github.com/leatdev/leat/internal/runtime/app.version=${VERSION}" \
@@ -60,6 +83,7 @@ COPY internal internal
 COPY render render
 COPY services services
 COPY cli cli
+COPY --from=ui-distributor / services/distributor/internal/ui/dist/
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
     CGO_ENABLED=0 GOWORK=off go -C cli build -trimpath -buildvcs=false \
       -ldflags "-s -w -X github.com/leatdev/leat/internal/runtime/app.version=${VERSION}" \

@@ -2,9 +2,9 @@
 # SPDX-FileCopyrightText: The Leat Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Prints the folder with the node and npm that build the web UI, for the PATH. That is the system's node if it is 22.12 or newer. Otherwise the script
-# fetches both from the npm registry, once, by their pinned sums, into the cache folder of the Kubernetes control plane. It exits with 3 where there is
-# no such node: then install one. npm_config_registry names another registry.
+# Prints the folder with the node and npm that build the web UI, for the PATH. That is the system's node if it is 22.12 or newer. Otherwise, and with the
+# argument `pinned`, the script fetches both from the npm registry, once, by their pinned sums, into the cache folder of the Kubernetes control plane. It
+# exits with 3 where there is no such node: then install one. npm_config_registry names another registry.
 set -eu
 
 node=26.12.1 npm=12.2.2
@@ -13,7 +13,7 @@ arm64=sha512-8Oxs6Y7rDcKufVIM/zYRSwytj46WOrZk7yFCLTKDcs17bBjAeD9HMAqo97hMfMyxozI
 npmsum=sha512-KglgbZyacf7jH+FHuNRqVuCzQi8VhI2a7J87Ix43FsPTuZoGWmIXXGdZtBUOA79vwL+IJREqURVzupA7PsQTcA==
 
 isNew='const [a, b] = process.versions.node.split(".").map(Number); process.exit(a > 22 || a === 22 && b >= 12 ? 0 : 1)'
-if command -v node >/dev/null 2>&1 && command -v npm >/dev/null 2>&1 && node -e "$isNew"; then
+if [ "${1:-}" != pinned ] && command -v node >/dev/null 2>&1 && command -v npm >/dev/null 2>&1 && node -e "$isNew"; then
 	dirname "$(command -v node)"
 	exit 0
 fi

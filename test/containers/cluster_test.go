@@ -19,6 +19,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -172,6 +173,37 @@ func (c *cluster) checkWebhook(t *testing.T) {
 			t.Errorf("got %d, want %d", got, want)
 		}
 	}
+}
+
+// checkUI opens the web UI, of which the front needs the page and the script that the page names.
+func (c *cluster) checkUI(t *testing.T) {
+	page := c.read(t, "/ui/")
+	script := regexp.MustCompile(`<script [^>]*src="(/ui/[^"]+\.js)"`).FindStringSubmatch(page)
+	if script == nil {
+		t.Fatalf("got\n%s\nwant the page of the web UI that the Dockerfile builds", page)
+	}
+	if got := c.read(t, script[1]); len(got) < 1<<10 {
+		t.Errorf("%s: got %d bytes, want the web UI's script", script[1], len(got))
+	}
+}
+
+// read returns what the front has at a path.
+func (c *cluster) read(t *testing.T, path string) string {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, origin+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := c.client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	content, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusOK {
+		t.Fatalf("%s: got %s, %v", path, response.Status, err)
+	}
+	return string(content)
 }
 
 // webhookSecret returns the stack's secret of webhooks.

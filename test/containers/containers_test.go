@@ -105,6 +105,7 @@ func TestCompose(t *testing.T) {
 	t.Run("backup and its check", e.checkBackup)
 	cluster := startCluster(t, e, folder)
 	t.Run("a commit arrives", cluster.checkDelivery)
+	t.Run("the web UI", cluster.checkUI)
 	t.Run("kubectl through the front", cluster.checkKubectl)
 	t.Run("a webhook is taken", cluster.checkWebhook)
 	t.Run("a push and a request are one trace each", cluster.checkTrace)

@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -59,15 +60,22 @@ func (i Image) String() string {
 }
 
 // Images returns the image references in a Dockerfile, a Compose file or a manifest. It omits
-// stages of the same Dockerfile, and "scratch".
+// stages of the same Dockerfile, also one of several that a variable chooses by the end of its name,
+// and "scratch".
 func Images(content string) []string {
-	stages := map[string]bool{"scratch": true}
+	stages := []string{"scratch"}
 	for _, m := range regexp.MustCompile(`(?mi)^FROM .* AS +(\S+)`).FindAllStringSubmatch(content, -1) {
-		stages[m[1]] = true
+		stages = append(stages, m[1])
+	}
+	isStage := func(base string) bool {
+		begin, _, isChosen := strings.Cut(base, "${")
+		return slices.ContainsFunc(stages, func(stage string) bool {
+			return stage == base || isChosen && begin != "" && strings.HasPrefix(stage, begin)
+		})
 	}
 	var found []string
 	for _, m := range references.FindAllStringSubmatch(content, -1) {
-		if !stages[m[2]] {
+		if !isStage(m[2]) {
 			found = append(found, strings.Trim(m[2], `"'`))
 		}
 	}

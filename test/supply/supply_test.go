@@ -260,7 +260,7 @@ func TestPin(t *testing.T) {
 	own := supply.Own{Repository: "registry.example.com/ours", Tag: "1.2.3"}
 	registries := supply.Registries{Client: http.DefaultClient, Scheme: "http", Own: own}
 	for name, content := range map[string]string{
-		"Dockerfile": "FROM IMAGE AS build\nFROM build\nCOPY --from=build /x /x\nFROM scratch\n",
+		"Dockerfile": "FROM IMAGE AS build\nFROM build\nCOPY --from=build /x /x\nFROM scratch AS x-a\nFROM x-${X} AS x\nFROM scratch\n",
 		"Compose":    "services:\n  x:\n    image: IMAGE\n  own:\n    image: registry.example.com/ours/x:1.2.3\n",
 		"manifest":   "      containers:\n        - name: x\n          image: IMAGE # a comment\n        - image: IMAGE\n",
 	} {
@@ -284,7 +284,7 @@ func TestPin(t *testing.T) {
 		}
 	}
 	for name, text := range map[string]string{
-		"an image that is not there": host + "/some/image:9", "no tag": host + "/some/image", "a bad digest": image + "@sha256:abc",
+		"an image that is not there": host + "/some/image:9", "no tag": host + "/some/image", "a bad digest": image + "@sha256:abc", "an image that a variable chooses": "x-${X}",
 	} {
 		if _, _, err := registries.Pin(t.Context(), "image: "+text+"\n"); err == nil {
 			t.Errorf("%s: got no error", name)

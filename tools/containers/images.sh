@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # images.sh NAME...: makes images of other projects from programs of this machine, under the very names that the Dockerfile and docker-compose.yml use, so
-# that these files are tested as they are shipped, without a registry. Names: golang debian redis postgres nginx k3s otelcol jaeger prometheus and,
+# that these files are tested as they are shipped, without a registry. Names: golang nodejs debian redis postgres nginx k3s otelcol jaeger prometheus and,
 # for a Kubernetes node, busybox pause coredns. An image is made again when something that it is made of changes.
 set -eu
 . "$(dirname "$0")/env.sh"
@@ -42,6 +42,27 @@ golang() {
 		ENV GOTOOLCHAIN=local GOPATH=/go GOPROXY=file:///goproxy HOME=/root \
 		    PATH=/go/bin:/usr/local/go/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin
 		WORKDIR /go
+	END
+}
+
+# nodejs is like node:26-bookworm-slim, with the packages of the web UI in the cache of its npm, which asks no registry.
+nodejs() {
+	name=node:26-bookworm-slim
+	home=$(dirname "$("$top/tools/node.sh" pinned)")
+	inputs=$(sum "$top/tools/node.sh" "$top/web/package-lock.json")
+	isCurrent "$name" "$inputs" && return
+	libraries=$(dirname "$(ldd "$home/bin/node" | sed -n 's|.*=> \(.*/libc\.so\.6\) .*|\1|p')")
+	"$here/root.sh" "$work/root" "$home/bin/node" "$libraries/librt.so.1" # which native modules of packages need
+	mkdir -p "$work/root/usr/local" "$work/packages"
+	mv "$work/root$home/bin" "$work/root/usr/local/node"
+	cp "$home/bin/npm" "$home/bin/npx" "$work/root/usr/local/node/"
+	cp -a "$home/npm" "$work/root/usr/local/npm"
+	cp "$top/web/package.json" "$top/web/package-lock.json" "$top/web/.npmrc" "$work/packages/"
+	(cd "$work/packages" && PATH=$home/bin:$PATH npm ci --cache "$work/root/npm" --loglevel=error >/dev/null)
+	image "$name" "$inputs" <<-'END'
+		FROM scratch
+		COPY root /
+		ENV PATH=/usr/local/node:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin HOME=/root npm_config_cache=/npm npm_config_offline=true
 	END
 }
 

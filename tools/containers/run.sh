@@ -28,7 +28,7 @@ step "engine"
 trap '"$here/engine.sh" down' EXIT
 trap 'exit 1' INT TERM
 step "images of other projects"
-"$here/images.sh" golang debian redis postgres nginx k3s otelcol jaeger prometheus
+"$here/images.sh" golang nodejs debian redis postgres nginx k3s otelcol jaeger prometheus
 step "what this machine has compiled"
 "$here/compiled.sh" gitcache distributor tunnel agent leat
 revision=$(git -C "$top" rev-parse HEAD)

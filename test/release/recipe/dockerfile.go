@@ -34,7 +34,8 @@ type stage struct {
 // fromLine matches the text after FROM. The groups are the base and the name.
 var fromLine = regexp.MustCompile(`^(\S+)(?:\s+(?i:AS)\s+(\S+))?$`)
 
-// stagesOf returns the stages of a Dockerfile.
+// stagesOf returns the stages of a Dockerfile. An ARG in front of them is a default for the bases of
+// stages alone.
 func stagesOf(dockerfile string) ([]stage, error) {
 	var stages []stage
 	for _, i := range instructionsOf(dockerfile) {
@@ -44,6 +45,9 @@ func stagesOf(dockerfile string) ([]stage, error) {
 				return nil, fmt.Errorf("%s: cannot read it", i)
 			}
 			stages = append(stages, stage{base: match[1], name: match[2]})
+			continue
+		}
+		if len(stages) == 0 && i.keyword == "ARG" {
 			continue
 		}
 		if len(stages) == 0 {

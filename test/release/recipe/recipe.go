@@ -30,6 +30,12 @@ import (
 // out is the folder of a stage that becomes the root of an image.
 const out = "/out/"
 
+// webUI is the folder of the web UI, which has its build in the checkout of a release. An engine copies
+// it from the stages in webUIStages: the first is empty for a service that does not embed it.
+const webUI = "services/distributor/internal/ui/dist/"
+
+var webUIStages = []string{"ui", "ui-distributor"}
+
 // defaultPath is the value that an engine sets in images that are made from nothing, as BuildKit
 // does.
 const defaultPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -251,6 +257,12 @@ func (r *reader) build(i instruction, words []string) error {
 	case "WORKDIR": // the checkout
 		return nil
 	case "COPY": // the checkout is there already
+		if from, isFrom := strings.CutPrefix(words[0], "--from="); isFrom {
+			if !slices.Contains(webUIStages, from) || !slices.Equal(words[1:], []string{"/", webUI}) {
+				return errUnknown
+			}
+			return nil
+		}
 		if len(words) < 2 || strings.HasPrefix(words[0], "-") || path.IsAbs(words[len(words)-1]) {
 			return errUnknown
 		}

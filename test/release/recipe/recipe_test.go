@@ -114,8 +114,10 @@ func TestImagesOfTheDockerfile(t *testing.T) {
 }
 
 // small is a Dockerfile that is understood.
-const small = `FROM golang:1 AS build
+const small = `ARG SERVICE=x
+FROM golang:1 AS build
 ARG VERSION=dev
+COPY --from=ui / services/distributor/internal/ui/dist/
 RUN --mount=type=cache,target=/go/pkg/mod GOWORK=off go mod download
 RUN CGO_ENABLED=0 go build -ldflags "-X v=${VERSION}" -o /out/bin/x ./cmd/x
 RUN install -D -m 0644 a/b /out/etc/b && install -d -m 0700 -o 1 -g 2 /out/data \
@@ -164,6 +166,8 @@ func TestUnknownInstructionsAreRefused(t *testing.T) {
 		"a file after the times":        {"{} +", "{} + && install -D -m 0644 a/b /out/c"},
 		"no times":                      {"find /out -exec touch -d @0 {} +", "go mod download"},
 		"other times":                   {"@0", "@1"},
+		"files of another stage":        {"RUN install", "COPY --from=other / services/distributor/internal/ui/dist/\nRUN install"},
+		"the web UI somewhere else":     {"RUN install", "COPY --from=ui / services/\nRUN install"},
 		"two programs":                  {"RUN install", "RUN go build -o /out/bin/y ./cmd/y\nRUN install"},
 		"no program":                    {`go build -ldflags "-X v=${VERSION}" -o /out/bin/x ./cmd/x`, "go mod download"},
 		"a quote without an end":        {`"b c"`, `"b c`},

@@ -20,7 +20,7 @@ engine() {
 
 build() {
 	local service
-	"$here/images.sh" golang redis postgres busybox pause coredns
+	"$here/images.sh" golang nodejs redis postgres busybox pause coredns
 	"$here/compiled.sh" "${services[@]}"
 	for service in "${services[@]}"; do
 		"$docker" build --quiet --build-arg "SERVICE=$service" --build-arg "REVISION=$(git -C "$top" rev-parse HEAD)" --tag "$(own "$service")" "$top"
@@ -31,8 +31,8 @@ build() {
 inputs() {
 	{
 		cd "$top"
-		git ls-files -z --cached --others --exclude-standard -- Dockerfile .dockerignore deploy/image{,s.env} gen internal render services ':!*_test.go' \
-			tools/containers/{images,postgres-start,programs,root}.sh tools/containers/node/{images.sh,wget.sh,coredns,kubernetes} |
+		git ls-files -z --cached --others --exclude-standard -- Dockerfile .dockerignore deploy/image{,s.env} gen internal render services web ':!*_test.go' ':!web/e2e' ':!web/test' \
+			tools/node.sh tools/containers/{images,postgres-start,programs,root}.sh tools/containers/node/{images.sh,wget.sh,coredns,kubernetes} |
 			xargs -0 sha256sum
 		go version
 		sha256sum /usr/bin/redis-server /usr/lib/postgresql/*/bin/postgres /bin/busybox /bin/dash /usr/bin/curl /bin/nc.openbsd
