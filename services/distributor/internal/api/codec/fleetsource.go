@@ -11,6 +11,7 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/internal/contract/enumname"
 	"github.com/leatdev/leat/internal/contract/objectname"
+	"github.com/leatdev/leat/internal/contract/source/sourcewire"
 	"github.com/leatdev/leat/internal/kit/fielderr"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/fleetgit/fleetsync"
@@ -32,7 +33,7 @@ func fleetSourceOf(m *fleetv1.FleetSource) (*catalog.FleetSource, error) {
 	if err != nil {
 		return nil, err
 	}
-	source := catalogwire.SourceOf(spec.GetSource())
+	source := sourcewire.Of(spec.GetSource())
 	if source.Repository, err = objectname.Parse("spec.source.repository", source.Repository, objectname.Project(metadata.Name)); err != nil {
 		return nil, err
 	}
@@ -52,7 +53,7 @@ func fleetSourceMessage(f *catalog.FleetSource) *fleetv1.FleetSource {
 	m := &fleetv1.FleetSource{
 		Metadata: MetadataMessage(&f.Metadata),
 		Spec: &fleetv1.FleetSourceSpec{
-			Description: s.Description, Suspended: s.Suspended, Source: catalogwire.SourceMessage(source), DryRun: s.DryRun, PruneLimit: s.PruneLimit, Adopt: s.Adopt,
+			Description: s.Description, Suspended: s.Suspended, Source: sourcewire.Message(source), DryRun: s.DryRun, PruneLimit: s.PruneLimit, Adopt: s.Adopt,
 			Kinds: wire.Each(s.Kinds, func(kind catalog.Kind) string { return string(kind) }), Role: RoleMessage(s.Role), Projects: s.Projects, Hub: s.Hub,
 		},
 		Status: &fleetv1.FleetSourceStatus{},

@@ -8,6 +8,7 @@ import (
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/contract/objectname"
 	"github.com/leatdev/leat/internal/contract/renderstep/renderstepwire"
+	"github.com/leatdev/leat/internal/contract/source/sourcewire"
 	"github.com/leatdev/leat/internal/contract/syncpolicy"
 	"github.com/leatdev/leat/internal/contract/syncpolicy/policywire"
 	"github.com/leatdev/leat/internal/kit/fielderr"
@@ -74,7 +75,7 @@ func templateOf(m *fleetv1.ServiceSpec, project string) (catalog.ServiceSpec, er
 		return catalog.ServiceSpec{}, fielderr.Within("spec.template", err)
 	}
 	spec := catalog.ServiceSpec{
-		Cluster: m.GetCluster(), Sources: wire.Each(m.GetSources(), catalogwire.SourceOf), Options: &options, Config: configOf(m.GetConfig()),
+		Cluster: m.GetCluster(), Sources: wire.Each(m.GetSources(), sourcewire.Of), Options: &options, Config: configOf(m.GetConfig()),
 		ConfigSets: m.GetConfigSets(),
 	}
 	return spec, parseReferences(&spec, project)
@@ -105,7 +106,7 @@ func overrideOf(field string, m *fleetv1.ServiceOverride, project string) (catal
 	for _, source := range m.GetSources() {
 		patch := catalog.SourcePatch{Source: int(source.GetSource()), Path: source.Path}
 		if source.GetRef() != nil {
-			patch.Ref = new(catalogwire.RefOf(source.GetRef()))
+			patch.Ref = new(sourcewire.RefOf(source.GetRef()))
 		}
 		o.Patch.Sources = append(o.Patch.Sources, patch)
 	}
@@ -169,7 +170,7 @@ func overrideMessage(o catalog.ServiceOverride, project string) *fleetv1.Service
 		source := &fleetv1.SourceOverride{Source: int32(patch.Source), Path: patch.Path}
 		if patch.Ref != nil {
 			// HEAD is a ref without a selector.
-			if source.Ref = catalogwire.SourceMessage(catalog.Source{Ref: *patch.Ref}).GetRef(); source.Ref == nil {
+			if source.Ref = sourcewire.Message(catalog.Source{Ref: *patch.Ref}).GetRef(); source.Ref == nil {
 				source.Ref = &typev1.GitRef{}
 			}
 		}

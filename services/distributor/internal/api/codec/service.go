@@ -10,6 +10,7 @@ import (
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/contract/enumname"
 	"github.com/leatdev/leat/internal/contract/objectname"
+	"github.com/leatdev/leat/internal/contract/source/sourcewire"
 	"github.com/leatdev/leat/internal/contract/syncpolicy"
 	"github.com/leatdev/leat/internal/contract/syncpolicy/policywire"
 	"github.com/leatdev/leat/internal/kit/fielderr"
@@ -32,7 +33,7 @@ func ServiceOf(m *fleetv1.Service) (*catalog.Service, error) {
 		return nil, fielderr.Within("spec", err)
 	}
 	service := &catalog.Service{Metadata: metadata, Spec: catalog.ServiceSpec{
-		Cluster: spec.GetCluster(), Sources: wire.Each(spec.GetSources(), catalogwire.SourceOf), Options: &options, Config: configOf(spec.GetConfig()),
+		Cluster: spec.GetCluster(), Sources: wire.Each(spec.GetSources(), sourcewire.Of), Options: &options, Config: configOf(spec.GetConfig()),
 		ConfigSets: spec.GetConfigSets(),
 	}}
 	if err := parseReferences(&service.Spec, m.GetMetadata().GetProject()); err != nil {
@@ -64,7 +65,7 @@ func serviceMessage(s *catalog.Service, status fleet.ServiceStatus) *fleetv1.Ser
 // serviceSpecMessage returns the spec with references as people write them in the project.
 func serviceSpecMessage(spec catalog.ServiceSpec, project string) *fleetv1.ServiceSpec {
 	m := &fleetv1.ServiceSpec{
-		Cluster: objectname.Format(spec.Cluster, project), Sources: wire.Each(spec.Sources, catalogwire.SourceMessage), Config: ConfigMessage(spec.Config),
+		Cluster: objectname.Format(spec.Cluster, project), Sources: wire.Each(spec.Sources, sourcewire.Message), Config: ConfigMessage(spec.Config),
 		ConfigSets: FormatNames(spec.ConfigSets, project),
 	}
 	for _, source := range m.GetSources() {

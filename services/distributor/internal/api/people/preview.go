@@ -18,13 +18,13 @@ import (
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/internal/contract/objectname"
+	"github.com/leatdev/leat/internal/contract/source/sourcewire"
 	"github.com/leatdev/leat/internal/kit/fielderr"
 	"github.com/leatdev/leat/internal/runtime/rpcerr"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/delivery/plan"
 	"github.com/leatdev/leat/services/distributor/internal/delivery/resolve"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/spine/catalogwire"
 )
 
 // previewTimeout bounds a preview, the fetch of what was just pushed included.
@@ -56,7 +56,7 @@ func (s *Service) PreviewService(ctx context.Context, req *fleetv1.PreviewServic
 	if err != nil {
 		return nil, wire.Error(err)
 	}
-	service, err := at(stored, repository, catalogwire.RefOf(req.GetRef()))
+	service, err := at(stored, repository, sourcewire.RefOf(req.GetRef()))
 	if err != nil {
 		return nil, wire.Error(err)
 	}

@@ -10,8 +10,8 @@ import (
 	"connectrpc.com/connect"
 
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
+	"github.com/leatdev/leat/internal/contract/source/sourcewire"
 	"github.com/leatdev/leat/services/distributor/internal/delivery/plan"
-	"github.com/leatdev/leat/services/distributor/internal/spine/catalogwire"
 )
 
 // Download returns the bytes of a bundle, which the caller verifies. Errors, of reads too, are
@@ -36,7 +36,7 @@ func request(bundle plan.Bundle) *gitcachev1.DownloadBundleRequest {
 	if bundle.Source.Plain() {
 		req.Path = bundle.Source.Folder()
 	} else {
-		req.Source = catalogwire.SourceMessage(bundle.Source)
+		req.Source = sourcewire.Message(bundle.Source)
 	}
 	return req
 }

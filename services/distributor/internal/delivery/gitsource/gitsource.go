@@ -19,6 +19,7 @@ import (
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/contract/digest"
 	"github.com/leatdev/leat/internal/contract/reason"
+	"github.com/leatdev/leat/internal/contract/source/sourcewire"
 	"github.com/leatdev/leat/internal/kit/wake"
 	"github.com/leatdev/leat/internal/runtime/rpcerr"
 	"github.com/leatdev/leat/services/distributor/internal/delivery/resolve"
@@ -55,7 +56,7 @@ func New(p Params) *Source {
 
 // Resolve implements resolve.Upstream. gitcache is not told where the content is mounted.
 func (s *Source) Resolve(ctx context.Context, source catalog.Source) (resolve.Answer, error) {
-	res, err := s.p.Client.ResolveSnapshot(ctx, &gitcachev1.ResolveSnapshotRequest{Source: catalogwire.SourceMessage(source.Normal())})
+	res, err := s.p.Client.ResolveSnapshot(ctx, &gitcachev1.ResolveSnapshotRequest{Source: sourcewire.Message(source.Normal())})
 	if err != nil {
 		if rpcerr.ReasonOf(err) == errorsv1.Reason_REASON_NOT_FOUND {
 			return resolve.Answer{}, s.unknown()
@@ -106,7 +107,7 @@ func (s *Source) Deliveries(ctx context.Context, repository string) ([]*gitcache
 // or to the beginning.
 func (s *Source) Commits(ctx context.Context, source catalog.Source, until string, limit int) ([]*gitcachev1.Commit, bool, error) {
 	res, err := s.p.Client.ListCommits(ctx, &gitcachev1.ListCommitsRequest{
-		Source: catalogwire.SourceMessage(source), Until: until, Page: &typev1.Page{Size: int32(limit)},
+		Source: sourcewire.Message(source), Until: until, Page: &typev1.Page{Size: int32(limit)},
 	})
 	if err != nil {
 		return nil, false, failure(ctx, err)

@@ -86,7 +86,7 @@ func (f *FleetSource) checkReferences(ctx context.Context, tx Reader) error {
 	if err != nil || !ok {
 		return err
 	}
-	return f.Spec.Source.fits("spec.source", repository)
+	return fits("spec.source", f.Spec.Source, repository)
 }
 
 func (f *FleetSource) checkSettled(context.Context, Reader) error { return nil }
@@ -164,7 +164,7 @@ func (f *FleetSource) Validate() error {
 	return cmp.Or(
 		f.validate(KindFleetSource),
 		check.Description(s.Description),
-		validateSource("spec.source", s.Source),
+		s.Source.Validate("spec.source"),
 		f.validatePlace(),
 		check.Within("spec.interval", s.Interval, minLookInterval, maxLookInterval),
 		s.validateLimit(),

@@ -158,7 +158,7 @@ func (g *GlobalService) checkReferences(ctx context.Context, tx Reader) error {
 			return err
 		}
 		if repository, ok := object.(*Repository); ok {
-			err = cmp.Or(own.Spec.Limits.admitURL(field+".repository", own.Name, repository), source.fits(field, repository))
+			err = cmp.Or(own.Spec.Limits.admitURL(field+".repository", own.Name, repository), fits(field, source, repository))
 		}
 		if err != nil {
 			return err

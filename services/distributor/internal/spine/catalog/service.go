@@ -103,7 +103,7 @@ func (s *Service) checkReferences(ctx context.Context, tx Reader) error {
 			return err
 		}
 		if repository, ok := object.(*Repository); ok {
-			err = cmp.Or(own.Spec.Limits.admitURL(field+".repository", own.Name, repository), source.fits(field, repository))
+			err = cmp.Or(own.Spec.Limits.admitURL(field+".repository", own.Name, repository), fits(field, source, repository))
 		}
 		if err != nil {
 			return err

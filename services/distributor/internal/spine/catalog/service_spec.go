@@ -84,5 +84,5 @@ func validateSources(sources []Source) error {
 	if len(sources) == 0 {
 		return fielderr.New("spec.sources", "is required: name at least one source")
 	}
-	return fielderr.Each("spec.sources", "sources", sources, MaxSources, validateSource)
+	return fielderr.Each("spec.sources", "sources", sources, MaxSources, func(field string, s Source) error { return s.Validate(field) })
 }

@@ -49,7 +49,7 @@ func sourceChanges(name string, from, to Source, add func(string, ...any)) {
 	a, b := from.Normal(), to.Normal()
 	for _, field := range []struct{ name, from, to string }{
 		{"repository", a.Repository, b.Repository},
-		{word, a.Ref.text(), b.Ref.text()},
+		{word, refText(a.Ref), refText(b.Ref)},
 		{"path", a.Path, b.Path},
 		{"chart", a.Chart, b.Chart},
 		{"mount", from.Mount, to.Mount},
@@ -64,8 +64,8 @@ func sourceChanges(name string, from, to Source, add func(string, ...any)) {
 	}
 }
 
-// text returns the ref as people name it.
-func (r Ref) text() string { return cmp.Or(r.Value, "HEAD") }
+// refText returns the ref as people name it.
+func refText(r Ref) string { return cmp.Or(r.Value, "HEAD") }
 
 // optionChanges adds a phrase for each option that differs, by its name in documents of the store.
 func optionChanges(a, b syncpolicy.Options, add func(string, ...any)) {

@@ -8,7 +8,6 @@ package catalogwire
 import (
 	"time"
 
-	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
@@ -47,49 +46,4 @@ func ProblemOf(m *typev1.Problem) *catalog.Problem {
 		return nil
 	}
 	return &catalog.Problem{Reason: reason.FromNumber(int32(m.GetReason())), Message: m.GetMessage(), Since: TimeOf(m.GetSince())}
-}
-
-// SourceMessage returns the message of a source.
-func SourceMessage(s catalog.Source) *typev1.Source {
-	m := &typev1.Source{
-		Repository: s.Repository, Ref: refMessage(s.Ref), Path: s.Path, Root: s.Root,
-		Folders: s.Folders.Items(), Files: s.Files.Items(), Include: s.Include.Items(), Exclude: s.Exclude.Items(),
-		Chart: s.Chart, Mount: s.Mount,
-	}
-	if s.Layer != (catalog.ArtifactLayer{}) {
-		m.Layer = &typev1.ArtifactLayer{MediaType: s.Layer.MediaType, Copy: s.Layer.Copy, Files: s.Layer.Files}
-	}
-	return m
-}
-
-// SourceOf returns the source of a message.
-func SourceOf(s *typev1.Source) catalog.Source {
-	return catalog.Source{
-		Repository: s.GetRepository(), Ref: RefOf(s.GetRef()), Path: s.GetPath(), Root: s.GetRoot(),
-		Folders: catalog.NewList(s.GetFolders()), Files: catalog.NewList(s.GetFiles()),
-		Include: catalog.NewList(s.GetInclude()), Exclude: catalog.NewList(s.GetExclude()),
-		Chart: s.GetChart(), Mount: s.GetMount(),
-		Layer: catalog.ArtifactLayer{MediaType: s.GetLayer().GetMediaType(), Copy: s.GetLayer().GetCopy(), Files: s.GetLayer().GetFiles()},
-	}
-}
-
-// refMessage returns nil for HEAD. The kinds of other refs are the names of the selector's fields.
-func refMessage(r catalog.Ref) *typev1.GitRef {
-	m := &typev1.GitRef{}
-	field := m.ProtoReflect().Descriptor().Fields().ByName(protoreflect.Name(r.Kind))
-	if field == nil {
-		return nil
-	}
-	m.ProtoReflect().Set(field, protoreflect.ValueOfString(r.Value))
-	return m
-}
-
-// RefOf returns the ref of a message.
-func RefOf(r *typev1.GitRef) catalog.Ref {
-	m := r.ProtoReflect()
-	field := m.WhichOneof(m.Descriptor().Oneofs().ByName("selector"))
-	if field == nil {
-		return catalog.Ref{}
-	}
-	return catalog.Ref{Kind: catalog.RefKind(field.Name()), Value: m.Get(field).String()}
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package catalogwire_test
+package sourcewire_test
 
 import (
 	"testing"
@@ -11,8 +11,8 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
-	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
-	"github.com/leatdev/leat/services/distributor/internal/spine/catalogwire"
+	"github.com/leatdev/leat/internal/contract/source"
+	"github.com/leatdev/leat/internal/contract/source/sourcewire"
 )
 
 // fill sets every field, and of a oneof the last.
@@ -42,11 +42,11 @@ func TestEveryFieldOfASourceComesBack(t *testing.T) {
 	full := &typev1.Source{}
 	fill(t, full.ProtoReflect())
 	for _, sent := range []*typev1.Source{full, {Repository: "r"}, {}} {
-		if diff := cmp.Diff(sent, catalogwire.SourceMessage(catalogwire.SourceOf(sent)), protocmp.Transform()); diff != "" {
+		if diff := cmp.Diff(sent, sourcewire.Message(sourcewire.Of(sent)), protocmp.Transform()); diff != "" {
 			t.Errorf("(-sent +got):\n%s", diff)
 		}
 	}
-	if got := catalogwire.SourceOf(&typev1.Source{Layer: &typev1.ArtifactLayer{}}); got != (catalog.Source{}) {
+	if got := sourcewire.Of(&typev1.Source{Layer: &typev1.ArtifactLayer{}}); got != (source.Source{}) {
 		t.Errorf("an empty layer: got %+v, want none", got)
 	}
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package catalog
+package source
 
 import (
 	"cmp"
@@ -13,7 +13,6 @@ import (
 	"github.com/Masterminds/semver/v3"
 
 	"github.com/leatdev/leat/internal/contract/objectname"
-	"github.com/leatdev/leat/internal/contract/upstream"
 	"github.com/leatdev/leat/internal/kit/fielderr"
 	"github.com/leatdev/leat/internal/kit/ignore"
 )
@@ -23,8 +22,6 @@ const (
 	// maxChartBytes is Helm's own limit.
 	maxChartBytes = 250
 	maxMediaType  = 255 // RFC 6838, section 4.2: 127 bytes on each side of the slash
-	// digestDigits is how many digits name a version of a chart or an artifact: SHA-256.
-	digestDigits = 64
 )
 
 // chartName follows what Helm accepts as a chart's name. It is a part of references' names.
@@ -45,7 +42,8 @@ const (
 
 var commitName = regexp.MustCompile(`^[0-9a-f]{7,64}$`)
 
-func validateSource(field string, s Source) error {
+// Validate checks everything that does not depend on the repository. The error is a *fielderr.Error about a field in field.
+func (s Source) Validate(field string) error {
 	err := cmp.Or(
 		objectname.Validate(field+".repository", s.Repository),
 		s.Ref.validate(field+".ref"),
@@ -206,29 +204,6 @@ func (l ArtifactLayer) validate(field string) error {
 	kind, _, err := mime.ParseMediaType(l.MediaType)
 	if err != nil || len(l.MediaType) > maxMediaType || !strings.Contains(kind, "/") {
 		return fielderr.New(field+".media_type", "%q is not a media type such as application/vnd.example.layer.v1.tar+gzip", l.MediaType)
-	}
-	return nil
-}
-
-// fits checks what depends on the type of the source's repository.
-func (s Source) fits(field string, repository *Repository) error {
-	kind := cmp.Or(repository.Spec.Type, upstream.TypeGit)
-	what := map[upstream.Type]string{
-		upstream.TypeGit: "a Git repository", upstream.TypeHelm: "a Helm repository", upstream.TypeOCI: "an OCI repository",
-	}[kind]
-	name := objectname.Display(repository.Name)
-	switch {
-	case kind == upstream.TypeHelm && s.Chart == "":
-		return fielderr.New(field+".chart", "is required, because %q is %s", name, what)
-	case kind != upstream.TypeHelm && s.Chart != "":
-		return fielderr.New(field+".chart", "is for Helm repositories, and %q is %s; name the chart's folder with path", name, what)
-	case kind != upstream.TypeOCI && s.Layer != (ArtifactLayer{}):
-		return fielderr.New(field+".layer", "is for OCI repositories, and %q is %s", name, what)
-	case kind != upstream.TypeGit && (s.Ref.Kind == RefBranch || s.Ref.Kind == RefName):
-		return fielderr.New(field+".ref."+string(s.Ref.Kind), "is for Git repositories, and %q is %s; select a version by tag or semver, or a digest by commit",
-			name, what)
-	case kind != upstream.TypeGit && s.Ref.Kind == RefCommit && len(s.Ref.Value) != digestDigits:
-		return fielderr.New(field+".ref.commit", "%q is not a whole digest of %d digits, and %q is %s", s.Ref.Value, digestDigits, name, what)
 	}
 	return nil
 }
