@@ -8,8 +8,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,6 +26,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 
+	"github.com/leatdev/leat/cli/internal/kubeclient"
 	"github.com/leatdev/leat/render"
 )
 
@@ -37,9 +36,7 @@ const (
 	// releaseKey is the value of a Secret that holds the release.
 	releaseKey = "release"
 
-	maxRevisions = 1000     // of one release; Helm keeps 10 by default
-	maxAnswer    = 64 << 20 // bytes of one answer of the API server
-	callsPerSec  = 50       // the client's own limit
+	maxRevisions = 1000 // of one release; Helm keeps 10 by default
 )
 
 // Store reads releases from one cluster. It is safe for concurrent use.
@@ -51,10 +48,7 @@ type Store struct {
 
 // NewStore returns a store that reaches the cluster with this configuration.
 func NewStore(config *rest.Config) (*Store, error) {
-	config = rest.CopyConfig(config)
-	config.QPS, config.Burst = callsPerSec, 2*callsPerSec
-	config.WarningHandler = rest.NoWarnings{}
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return bounded{next} })
+	config = kubeclient.Bounded(config)
 	s := &Store{}
 	var errs [3]error
 	s.metadata, errs[0] = metadata.NewForConfig(config)
@@ -199,33 +193,6 @@ func namespaceOf(o *unstructured.Unstructured, otherwise string) string {
 		return own
 	}
 	return otherwise
-}
-
-// bounded bounds the answers of an API server.
-type bounded struct{ next http.RoundTripper }
-
-// RoundTrip implements http.RoundTripper.
-func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
-	response, err := b.next.RoundTrip(r)
-	if err == nil {
-		response.Body = &boundedBody{ReadCloser: response.Body, room: maxAnswer}
-	}
-	return response, err
-}
-
-type boundedBody struct {
-	io.ReadCloser
-
-	room int64
-}
-
-// Read implements io.Reader. It fails where the answer exceeds the limit.
-func (b *boundedBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if b.room -= int64(n); b.room < 0 {
-		return 0, fmt.Errorf("the API server's answer has more than %d MiB", maxAnswer>>20)
-	}
-	return n, err
 }
 
 // Backup returns the Secrets of revisions as a List that kubectl create accepts.
