@@ -1,0 +1,118 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package argocd
+
+import (
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/leatdev/leat/cli/internal/migration"
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+)
+
+// appProject makes a project of an AppProject.
+func appProject(o migration.Object, f *fleet) migration.Entry {
+	spec := o.Fields.Part("spec")
+	switch {
+	case f.settings.Project != "":
+		o.Fields.Note("", migration.Refused, "everything is imported into the project "+f.settings.Project+", as you have said; its limits are its own")
+		return o.Finish()
+	case f.project(o.Name).name == "":
+		o.Fields.Note("", migration.Refused, "the project default exists at the hub; give it these limits with leat edit project/default, if it should have them")
+		return o.Finish()
+	}
+	limits := &fleetv1.ProjectLimits{
+		Repositories: allow(spec, "sourceRepos", spec.Texts("sourceRepos")), ClusterScopedKinds: clusterKinds(spec.Parts("clusterResourceWhitelist")),
+	}
+	destinations(f.project(o.Name), spec.Parts("destinations"), limits, spec, f)
+	spec.Skip("syncWindows") // they are the services'
+	o.Fields.Note("spec.destinations", migration.Check, "lend the clusters to the project: add it to spec.shares of the project that has them (docs/guides/projects.md)")
+	spec.Without(migration.Check, "give people these rights with documents of the kinds Role and AccessBinding (docs/guides/access.md)", "roles")
+	spec.Without(migration.Check, "set spec.verification of the repositories (docs/guides/signatures.md)", "signatureKeys", "sourceIntegrity")
+	spec.Without(migration.Check, "set policy.serviceAccount of the services", "destinationServiceAccounts")
+	spec.Without(migration.Missing, "a project limits kinds without a namespace alone, by what it allows; bind the services' accounts to roles that allow no more",
+		"clusterResourceBlacklist", "namespaceResourceBlacklist", "namespaceResourceWhitelist")
+	spec.Without(migration.Needless, "an agent deletes only what its inventory has, so nothing is orphaned", "orphanedResources")
+	spec.Without(migration.Needless, "documents of a project are written by those who may", "sourceNamespaces", "permitOnlyProjectScopedClusters")
+	if proto.Size(limits) == 0 {
+		limits = nil
+	}
+	d := &fleetv1.Document{Object: &fleetv1.Document_Project{Project: &fleetv1.Project{
+		Metadata: &typev1.Metadata{Name: f.project(o.Name).name},
+		Spec:     &fleetv1.ProjectSpec{Description: spec.Text("description"), Limits: limits},
+	}}}
+	own := f.project(o.Name)
+	if len(own.documents) > 0 {
+		o.Fields.Note("", migration.Refused, "another AppProject has the same name at the hub")
+		return o.Finish()
+	}
+	if !accepted(spec, d) {
+		return o.Finish()
+	}
+	own.documents = append(own.documents, d)
+	return o.Finish(d)
+}
+
+// allow returns the list of what patterns allow, nil for everything. Argo CD's begin with ! where they forbid.
+func allow(fields *migration.Fields, name string, patterns []string) *typev1.AllowList {
+	list := &typev1.AllowList{}
+	for _, pattern := range patterns {
+		switch {
+		case strings.HasPrefix(pattern, "!"):
+			fields.Note(name, migration.Missing, "lists allow, and do not forbid: leave out what matches "+pattern)
+		case pattern == "*" || pattern == "**":
+			return nil
+		default:
+			list.Allow = append(list.Allow, pattern)
+		}
+	}
+	return list
+}
+
+// destinations sets the clusters and the namespaces that a project may deliver to.
+func destinations(own *project, all []*migration.Fields, limits *fleetv1.ProjectLimits, spec *migration.Fields, f *fleet) {
+	var clusters, namespaces []string
+	for _, d := range all {
+		namespaces = append(namespaces, d.Text("namespace"))
+		if d.Text("server") == "*" || d.Text("name") == "*" {
+			d.Skip("server", "name")
+			clusters = append(clusters, "**")
+			continue
+		}
+		theirs, reference, isKnown := f.destination(d)
+		if !isKnown {
+			d.Note("", migration.Check, "say with --map-cluster which cluster at the hub is "+theirs)
+			continue
+		}
+		clusters = append(clusters, f.from(own, reference))
+	}
+	slices.Sort(clusters)
+	slices.Sort(namespaces)
+	limits.Clusters = allow(spec, "destinations", slices.Compact(clusters))
+	limits.Namespaces = allow(spec, "destinations", slices.Compact(namespaces))
+	if limits.GetClusters() != nil && limits.GetNamespaces() != nil && len(all) > 1 {
+		spec.Note("destinations", migration.Differs, "each namespace is allowed in each of the clusters")
+	}
+}
+
+// clusterKinds returns the kinds without a namespace that are allowed. Without a list, none is.
+func clusterKinds(all []*migration.Fields) *typev1.AllowList {
+	list := &typev1.AllowList{}
+	for _, fields := range all {
+		kind, group := fields.Text("kind"), fields.Text("group")
+		fields.Skip("name")
+		switch {
+		case kind == "*" && group == "*":
+			return nil
+		case group == "":
+			list.Allow = append(list.Allow, kind)
+		default:
+			list.Allow = append(list.Allow, kind+"."+group)
+		}
+	}
+	return list
+}
