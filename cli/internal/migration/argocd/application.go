@@ -41,7 +41,7 @@ func application(o migration.Object, f *fleet) migration.Entry {
 		return o.Finish()
 	}
 	noteAnnotations(o)
-	f.delivered = append(f.delivered, document)
+	f.deliver(p, document)
 	return o.Finish(document)
 }
 

@@ -62,9 +62,14 @@ func Translate(objects []migration.Object, settings migration.Settings) migratio
 			p.windows = append(p.windows, windowsOf(o)...)
 		}
 	}
-	var result migration.Result
-	for _, o := range objects {
-		result.Entries = append(result.Entries, translate(o, f))
+	// What the Applications of a project use is known before its limits are written.
+	result := migration.Result{Entries: make([]migration.Entry, len(objects))}
+	for _, isProject := range []bool{false, true} {
+		for i, o := range objects {
+			if (o.Kind == "AppProject") == isProject {
+				result.Entries[i] = translate(o, f)
+			}
+		}
 	}
 	for _, name := range f.order {
 		result.Documents = append(result.Documents, f.projects[name].documents...)

@@ -51,6 +51,23 @@ type project struct {
 	documents    []*fleetv1.Document
 	repositories *migration.Repositories
 	windows      []projectWindow
+	// clusters and namespaces are those of its services.
+	clusters, namespaces []string
+}
+
+// deliver keeps the document of a service, or of a global one.
+func (f *fleet) deliver(p *project, d *fleetv1.Document) {
+	f.delivered = append(f.delivered, d)
+	spec := d.GetService().GetSpec()
+	if spec == nil {
+		spec = d.GetGlobalService().GetSpec().GetTemplate()
+	}
+	if spec.GetCluster() != "" {
+		p.clusters = append(p.clusters, spec.GetCluster())
+	}
+	if spec.GetNamespace() != "" && !strings.Contains(spec.GetNamespace(), "${{") {
+		p.namespaces = append(p.namespaces, spec.GetNamespace())
+	}
 }
 
 // project returns the project of Argo CD's name for it. All are one if a person has said which.

@@ -4,6 +4,7 @@
 package argocd
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 
@@ -29,6 +30,10 @@ func appProject(o migration.Object, f *fleet) migration.Entry {
 		Repositories: allow(spec, "sourceRepos", spec.Texts("sourceRepos")), ClusterScopedKinds: clusterKinds(spec.Parts("clusterResourceWhitelist")),
 	}
 	destinations(f.project(o.Name), spec.Parts("destinations"), limits, spec, f)
+	own := f.project(o.Name)
+	limits.Repositories = widened(spec, "sourceRepos", limits.GetRepositories(), own.repositories.URLs())
+	limits.Clusters = widened(spec, "destinations", limits.GetClusters(), own.clusters)
+	limits.Namespaces = widened(spec, "destinations", limits.GetNamespaces(), own.namespaces)
 	spec.Skip("syncWindows") // they are the services'
 	o.Fields.Note("spec.destinations", migration.Check, "lend the clusters to the project: add it to spec.shares of the project that has them (docs/guides/projects.md)")
 	spec.Without(migration.Check, "give people these rights with documents of the kinds Role and AccessBinding (docs/guides/access.md)", "roles")
@@ -45,7 +50,6 @@ func appProject(o migration.Object, f *fleet) migration.Entry {
 		Metadata: &typev1.Metadata{Name: f.project(o.Name).name},
 		Spec:     &fleetv1.ProjectSpec{Description: spec.Text("description"), Limits: limits},
 	}}}
-	own := f.project(o.Name)
 	if len(own.documents) > 0 {
 		o.Fields.Note("", migration.Refused, "another AppProject has the same name at the hub")
 		return o.Finish()
@@ -64,10 +68,34 @@ func allow(fields *migration.Fields, name string, patterns []string) *typev1.All
 		switch {
 		case strings.HasPrefix(pattern, "!"):
 			fields.Note(name, migration.Missing, "lists allow, and do not forbid: leave out what matches "+pattern)
+		case pattern == "":
 		case pattern == "*" || pattern == "**":
 			return nil
 		default:
 			list.Allow = append(list.Allow, pattern)
+		}
+	}
+	return list
+}
+
+// widened returns a list that also allows what the project's services use: Argo CD compares URLs and clusters in more ways
+// than by their text, and a hub refuses all documents for one that is not allowed.
+func widened(fields *migration.Fields, name string, list *typev1.AllowList, used []string) *typev1.AllowList {
+	if list == nil {
+		return nil
+	}
+	var allowed []*regexp.Regexp
+	for _, pattern := range list.GetAllow() {
+		text := strings.NewReplacer(`\*\*`, ".*", `\*`, "[^/]*").Replace(regexp.QuoteMeta(pattern))
+		if r, err := regexp.Compile("^" + text + "$"); err == nil {
+			allowed = append(allowed, r)
+		}
+	}
+	slices.Sort(used)
+	for _, text := range slices.Compact(used) {
+		if !slices.ContainsFunc(allowed, func(r *regexp.Regexp) bool { return r.MatchString(text) }) {
+			list.Allow = append(list.Allow, text)
+			fields.Note(name, migration.Check, "an Application of the project uses "+text+", which was added")
 		}
 	}
 	return list

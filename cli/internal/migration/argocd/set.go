@@ -137,7 +137,7 @@ func derived(o migration.Object, template map[string]any, f *fleet) *fleetv1.Doc
 		made.Drop()
 		return nil
 	}
-	f.delivered = append(f.delivered, document)
+	f.deliver(p, document)
 	return document
 }
 
@@ -204,7 +204,7 @@ func global(o migration.Object, generator *migration.Fields, template map[string
 	if err := fits(global.GetTemplate()); err != nil {
 		return nil, err
 	}
-	f.delivered = append(f.delivered, document)
+	f.deliver(p, document)
 	return []*fleetv1.Document{document}, nil
 }
 
