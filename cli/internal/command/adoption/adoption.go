@@ -30,7 +30,7 @@ func Import(s *session.Session) *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(helm(s))
+	cmd.AddCommand(argoCD(s), flux(s), helm(s))
 	return cmd
 }
 
