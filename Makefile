@@ -24,9 +24,9 @@ OUTSIDE := github.com/leatdev/leat/(test/(arch|release.*|supply)|render/wasm)
 # quarter of the time without it. test/runs/sequential says which packages these are; nobody lists them.
 SEQUENTIAL := $(GO) list -json=ImportPath,Dir,GoFiles,TestGoFiles,XTestGoFiles,Imports,TestImports,XTestImports work | $(GO) run ./test/runs/cmd/leat-sequential
 
-# Whole hubs, databases, and packages that compute: with the race detector, their tests take up to three times as long. The
+# Whole hubs, databases, API servers, and packages that compute: with the race detector, their tests take up to three times as long. The
 # detector watches the tests of the packages that whole hubs are made of. The nightly `make test-random` has it here, too.
-UNRACED ?= github.com/leatdev/leat/(cli/internal/(command|up)|services/(distributor/internal/sqlstore|gitcache/internal/(backend|history|pack)|agent/internal/manifest)|test/(browser|deploy|suite|tunnel))
+UNRACED ?= github.com/leatdev/leat/(cli/internal/(command|migration|up)|services/(distributor/internal/sqlstore|gitcache/internal/(backend|history|pack)|agent/internal/(kube|manifest))|test/(browser|deploy|suite|tunnel))
 
 # Sieges: whole hubs are attacked, killed, frozen and upgraded. They take minutes of both cores, and few changes touch what they
 # find, so `make siege` runs them: CI if its hour has room, and the nightly workflow.
