@@ -5,6 +5,7 @@ package command_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"net/http"
 	"os"
@@ -12,6 +13,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/leatdev/leat/cli/internal/command"
 	"github.com/leatdev/leat/internal/testkit/await"
@@ -90,7 +93,35 @@ func TestImportFromACluster(t *testing.T) {
 	if strings.Contains(out+words, "correct-horse") {
 		t.Error("got the content of a Secret, want it left in the cluster")
 	}
-	// Somebody who may not read gets the API server's answer.
+	// Somebody who may not list Secrets imports the rest.
+	for path, object := range map[string]string{
+		"clusterroles":        `{"kind":"ClusterRole","metadata":{"name":"reader"},"rules":[{"apiGroups":["argoproj.io"],"resources":["*"],"verbs":["list"]}]}`,
+		"clusterrolebindings": `{"kind":"ClusterRoleBinding","metadata":{"name":"reader"},"roleRef":{"kind":"ClusterRole","name":"reader"},"subjects":[{"kind":"User","name":"reader"}]}`,
+	} {
+		if status, answer := c.request(t, http.MethodPost, "/apis/rbac.authorization.k8s.io/v1/"+path, object); status != http.StatusCreated {
+			t.Fatalf("create the rights: %d %s", status, answer)
+		}
+	}
+	config, err := clientcmd.LoadFromFile(c.cp.KubeconfigPath())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, user := range config.AuthInfos {
+		user.Impersonate = "reader"
+	}
+	reader := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*config, reader); err != nil {
+		t.Fatal(err)
+	}
+	await.Success(t, "the rights of the reader", func(context.Context) error {
+		_, words, code := importTool(t, "argocd", "--kubeconfig", reader, "--cluster", "tools")
+		if want := fmt.Sprintf("%d objects: %d imported, 1 not imported\n", count+1, count); code != 0 || !strings.HasSuffix(words, want) ||
+			!strings.Contains(words, "refused  you may not list secrets in all namespaces") {
+			return fmt.Errorf("got %d, %s", code, words[max(0, len(words)-500):])
+		}
+		return nil
+	})
+	// A kubeconfig that does not exist is a mistake of the person.
 	if _, words, code := importTool(t, "argocd", "--kubeconfig", filepath.Join(t.TempDir(), "none")); code == 0 || !strings.Contains(words, "cannot use the kubeconfig") {
 		t.Errorf("got %d, %s", code, words)
 	}

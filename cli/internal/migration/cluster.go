@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -29,20 +30,21 @@ type Kind struct {
 	Selector string
 }
 
-// List returns the objects of a tool in a cluster, in all namespaces. A kind that the cluster does not have has none.
-func List(ctx context.Context, tool Tool, config *rest.Config, kinds []Kind) ([]Object, error) {
+// List returns the objects of a tool in a cluster, in all namespaces. A kind that the cluster does not have has none, and one that
+// the caller may not list has an entry of its own.
+func List(ctx context.Context, tool Tool, config *rest.Config, kinds []Kind) (objects []Object, unread []Entry, err error) {
 	config = kubeclient.Bounded(config)
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("connect to the cluster: %w", err)
+		return nil, nil, fmt.Errorf("connect to the cluster: %w", err)
 	}
 	finder, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("connect to the cluster: %w", err)
+		return nil, nil, fmt.Errorf("connect to the cluster: %w", err)
 	}
 	groups, err := restmapper.GetAPIGroupResources(finder)
 	if err != nil {
-		return nil, fmt.Errorf("read the kinds that the cluster serves: %w", err)
+		return nil, nil, fmt.Errorf("read the kinds that the cluster serves: %w", err)
 	}
 	mapper := restmapper.NewDiscoveryRESTMapper(groups)
 	r := &reader{tool: tool}
@@ -52,13 +54,17 @@ func List(ctx context.Context, tool Tool, config *rest.Config, kinds []Kind) ([]
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("find the kind %s: %w", kind.Kind, err)
+			return nil, nil, fmt.Errorf("find the kind %s: %w", kind.Kind, err)
 		}
-		if err := r.list(ctx, client.Resource(mapping.Resource), kind); err != nil {
-			return nil, fmt.Errorf("list %s: %w", mapping.Resource.GroupResource(), err)
+		resource := mapping.Resource.GroupResource().String()
+		switch err := r.list(ctx, client.Resource(mapping.Resource), kind); {
+		case apierrors.IsForbidden(err):
+			r.fail(resource, "you may not list "+resource+" in all namespaces of the cluster")
+		case err != nil:
+			return nil, nil, fmt.Errorf("list %s: %w", resource, err)
 		}
 	}
-	return r.objects, nil
+	return r.objects, r.unread, nil
 }
 
 // list takes the objects of a kind, page by page.

@@ -141,7 +141,7 @@ func (r *reader) stream(name string, from io.Reader) error {
 // fail notes that a file, or what begins at a line of it, cannot be read.
 func (r *reader) fail(origin, reason string) {
 	r.unread = append(r.unread, Entry{
-		Object: Line(filepath.Base(origin)), Origin: Line(origin), Documents: []string{}, Notes: []Note{{Grade: Missing, Reason: Line(reason)}},
+		Object: Line(filepath.Base(origin)), Origin: Line(origin), Documents: []string{}, Notes: []Note{{Grade: Refused, Reason: Line(reason)}},
 	})
 }
 

@@ -154,8 +154,7 @@ func (t *translation) read(ctx context.Context, paths []string, stdin io.Reader)
 	if err != nil {
 		return nil, nil, err
 	}
-	objects, err := migration.List(ctx, t.tool, config, t.kinds)
-	return objects, nil, err
+	return migration.List(ctx, t.tool, config, t.kinds)
 }
 
 // tell says what became of each object, and which notes a person has to read.

@@ -165,6 +165,9 @@ func (a *app) ignore() {
 			a.policy().Ignore = append(a.policy().GetIgnore(), rule)
 		}
 	}
+	if a.spec.GetPolicy().GetIgnore() != nil && !slices.Contains(a.fields.Part("syncPolicy").Texts("syncOptions"), "RespectIgnoreDifferences=true") {
+		a.fields.Note("ignoreDifferences", migration.Differs, "Leat leaves these fields to others when it applies a change, too")
+	}
 }
 
 // windows sets the windows of the project that are the Application's.

@@ -4,6 +4,7 @@
 package argocd
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -32,6 +33,7 @@ func appProject(o migration.Object, f *fleet) migration.Entry {
 	destinations(f.project(o.Name), spec.Parts("destinations"), limits, spec, f)
 	own := f.project(o.Name)
 	limits.Repositories = widened(spec, "sourceRepos", limits.GetRepositories(), own.repositories.URLs())
+	limits.ClusterScopedKinds = widened(spec, "clusterResourceWhitelist", limits.GetClusterScopedKinds(), nil)
 	limits.Clusters = widened(spec, "destinations", limits.GetClusters(), own.clusters)
 	limits.Namespaces = widened(spec, "destinations", limits.GetNamespaces(), own.namespaces)
 	spec.Skip("syncWindows") // they are the services'
@@ -78,9 +80,16 @@ func allow(fields *migration.Fields, name string, patterns []string) *typev1.All
 	return list
 }
 
+// maxAllowed is the number of patterns of one limit at the hub.
+const maxAllowed = 256
+
 // widened returns a list that also allows what the project's services use: Argo CD compares URLs and clusters in more ways
 // than by their text, and a hub refuses all documents for one that is not allowed.
 func widened(fields *migration.Fields, name string, list *typev1.AllowList, used []string) *typev1.AllowList {
+	if len(list.GetAllow()) > maxAllowed {
+		fields.Note(name, migration.Missing, fmt.Sprintf("it has more than the %d patterns that a limit may have, and does not limit the project", maxAllowed))
+		return nil
+	}
 	if list == nil {
 		return nil
 	}
@@ -94,6 +103,10 @@ func widened(fields *migration.Fields, name string, list *typev1.AllowList, used
 	slices.Sort(used)
 	for _, text := range slices.Compact(used) {
 		if !slices.ContainsFunc(allowed, func(r *regexp.Regexp) bool { return r.MatchString(text) }) {
+			if len(list.GetAllow()) == maxAllowed {
+				fields.Note(name, migration.Missing, fmt.Sprintf("its Applications use more than the %d that a limit may allow, and it does not limit the project", maxAllowed))
+				return nil
+			}
 			list.Allow = append(list.Allow, text)
 			fields.Note(name, migration.Check, "an Application of the project uses "+text+", which was added")
 		}

@@ -193,6 +193,9 @@ func global(o migration.Object, generator *migration.Fields, template map[string
 	if err != nil {
 		return nil, err
 	}
+	if strings.Contains(spec.Text("project"), "${{") {
+		return nil, errors.New("its Applications are in different projects; write a global service for each of them")
+	}
 	p := f.project(spec.Text("project"))
 	document, global := f.newServices(p).NewGlobal(o.Name, o.Namespace+"-"+o.Name)
 	global.Clusters, global.Template.Namespace = target, destination.Text("namespace")

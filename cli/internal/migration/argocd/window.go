@@ -20,9 +20,13 @@ type projectWindow struct {
 	applications, namespaces, clusters []string
 }
 
+// maxPatterns bounds the windows of a project with their patterns: each Application is compared with all of them.
+const maxPatterns = 1000
+
 // windowsOf returns the windows of a project.
 func windowsOf(o migration.Object) []projectWindow {
 	var windows []projectWindow
+	patterns := 0
 	for _, fields := range o.Fields.Part("spec").Parts("syncWindows") {
 		duration, err := time.ParseDuration(fields.Text("duration"))
 		w := projectWindow{
@@ -32,6 +36,10 @@ func windowsOf(o migration.Object) []projectWindow {
 		w.allowsManual, _ = fields.Bool("manualSync")
 		fields.Skip("description")
 		fields.Without(migration.Differs, "an Application has the window if one of its lists matches", "andOperator")
+		if patterns += 1 + len(w.applications) + len(w.namespaces) + len(w.clusters); patterns > maxPatterns {
+			fields.Note("", migration.Missing, "write the window into policy.windows of the services: the project has too many windows and patterns")
+			continue
+		}
 		if err != nil || w.schedule == "" {
 			fields.Note("", migration.Missing, "write the window into policy.windows of the services: its schedule or its duration is not one")
 			continue
