@@ -25,8 +25,8 @@ type Fields struct {
 	notes *[]Note
 }
 
-// newFields returns the fields of an object.
-func newFields(values map[string]any) *Fields {
+// NewFields returns the fields of an object, or of values that are not part of one.
+func NewFields(values map[string]any) *Fields {
 	return &Fields{values: values, read: map[string]bool{}, parts: map[string]*Fields{}, notes: &[]Note{}}
 }
 

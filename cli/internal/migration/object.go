@@ -45,7 +45,7 @@ func (o Object) String() string {
 func NewObject(u *unstructured.Unstructured, origin string) Object {
 	o := Object{
 		Group: u.GroupVersionKind().Group, Kind: u.GetKind(), Namespace: u.GetNamespace(), Name: u.GetName(), Labels: u.GetLabels(),
-		Annotations: u.GetAnnotations(), Finalizers: u.GetFinalizers(), Origin: origin, Fields: newFields(u.Object),
+		Annotations: u.GetAnnotations(), Finalizers: u.GetFinalizers(), Origin: origin, Fields: NewFields(u.Object),
 	}
 	o.Fields.Skip("apiVersion", "kind", "metadata", "status")
 	return o

@@ -31,15 +31,6 @@ func NewRepositories(project string) *Repositories {
 // Documents returns the documents, in the order in which they were first named.
 func (r *Repositories) Documents() []*fleetv1.Document { return r.order }
 
-// URLs returns the URLs of all repositories.
-func (r *Repositories) URLs() []string {
-	var urls []string
-	for _, d := range r.order {
-		urls = append(urls, d.GetRepository().GetSpec().GetUrl())
-	}
-	return urls
-}
-
 // Git returns the document of a Git repository, as its tool has the URL. A credential in it is left out of all documents:
 // see [HasCredential].
 func (r *Repositories) Git(address string) *fleetv1.Document {

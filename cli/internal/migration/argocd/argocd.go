@@ -76,7 +76,7 @@ func Translate(objects []migration.Object, settings migration.Settings) migratio
 	}
 	result.Documents = append(result.Documents, f.clusters...)
 	for _, name := range f.order {
-		result.Documents = append(result.Documents, f.projects[name].repositories.Documents()...)
+		result.Documents = append(result.Documents, f.projects[name].upstreams()...)
 	}
 	result.Documents = append(result.Documents, f.delivered...)
 	return result

@@ -6,6 +6,7 @@ package argocd
 import (
 	"cmp"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -51,8 +52,16 @@ type project struct {
 	documents    []*fleetv1.Document
 	repositories *migration.Repositories
 	windows      []projectWindow
-	// clusters and namespaces are those of its services.
+	// clusters and namespaces are those of its services, and used the names of repositories that something needs.
 	clusters, namespaces []string
+	used                 map[string]bool
+}
+
+// upstreams returns the repositories that something needs. An Application that is refused later may have named others.
+func (p *project) upstreams() []*fleetv1.Document {
+	return slices.DeleteFunc(slices.Clone(p.repositories.Documents()), func(d *fleetv1.Document) bool {
+		return !p.used[d.GetRepository().GetMetadata().GetName()]
+	})
 }
 
 // deliver keeps the document of a service, or of a global one.
@@ -61,6 +70,9 @@ func (f *fleet) deliver(p *project, d *fleetv1.Document) {
 	spec := d.GetService().GetSpec()
 	if spec == nil {
 		spec = d.GetGlobalService().GetSpec().GetTemplate()
+	}
+	for _, source := range spec.GetSources() {
+		p.used[source.GetRepository()] = true
 	}
 	if spec.GetCluster() != "" {
 		p.clusters = append(p.clusters, spec.GetCluster())
@@ -78,7 +90,7 @@ func (f *fleet) project(theirs string) *project {
 	}
 	p := f.projects[name]
 	if p == nil {
-		p = &project{name: name, repositories: migration.NewRepositories(name)}
+		p = &project{name: name, repositories: migration.NewRepositories(name), used: map[string]bool{}}
 		f.projects[name] = p
 		f.order = append(f.order, name)
 	}

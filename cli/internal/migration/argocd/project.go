@@ -32,7 +32,11 @@ func appProject(o migration.Object, f *fleet) migration.Entry {
 	}
 	destinations(f.project(o.Name), spec.Parts("destinations"), limits, spec, f)
 	own := f.project(o.Name)
-	limits.Repositories = widened(spec, "sourceRepos", limits.GetRepositories(), own.repositories.URLs())
+	var urls []string
+	for _, d := range own.upstreams() {
+		urls = append(urls, d.GetRepository().GetSpec().GetUrl())
+	}
+	limits.Repositories = widened(spec, "sourceRepos", limits.GetRepositories(), urls)
 	limits.ClusterScopedKinds = widened(spec, "clusterResourceWhitelist", limits.GetClusterScopedKinds(), nil)
 	limits.Clusters = widened(spec, "destinations", limits.GetClusters(), own.clusters)
 	limits.Namespaces = widened(spec, "destinations", limits.GetNamespaces(), own.namespaces)

@@ -110,5 +110,8 @@ func repository(o migration.Object, data map[string]string, f *fleet) migration.
 	if !accepted(o.Fields, of(migration.NewRepositories(""), address)) {
 		return o.Finish()
 	}
-	return o.Finish(of(f.project(data["project"]).repositories, address))
+	p := f.project(data["project"])
+	d := of(p.repositories, address)
+	p.used[d.GetRepository().GetMetadata().GetName()] = true
+	return o.Finish(d)
 }

@@ -28,7 +28,7 @@ func (a *app) sources() bool {
 	for _, fields := range all {
 		switch {
 		case fields.Text("repoURL") == "":
-			fields.Note("repoURL", migration.Refused, "it has no URL")
+			fields.Note("repoURL", migration.Refused, "it has no URL; if it is a patch, import what kustomize makes of its folder")
 			return false
 		case fields.Has("plugin"):
 			fields.Note("plugin", migration.Refused, "Leat runs no plugins: make the objects by one of its renderers, or write them to Git before (docs/guides/renderers.md)")

@@ -124,7 +124,7 @@ func (t *translation) chartOf(o *object) *chart {
 		template := f.Part("chart")
 		template.Without(migration.Needless, "Leat has no object for the chart", "metadata")
 		if !template.Has("spec") {
-			return &chart{missing: "it names no chart"}
+			return &chart{missing: "it names no chart" + patched}
 		}
 		return t.chartIn(template.Part("spec"), o.Namespace)
 	}

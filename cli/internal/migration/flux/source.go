@@ -213,6 +213,9 @@ func excluded(f *migration.Fields) []string {
 	return patterns
 }
 
+// patched is said of an object without what every whole one has.
+const patched = "; if it is a patch, import what kustomize makes of its folder"
+
 // sourceOf returns the source that a sourceRef or a chartRef names, or says why there is none.
 func (t *translation) sourceOf(f *migration.Fields, namespace string) (*object, string) {
 	f.Skip("apiVersion")
@@ -223,6 +226,8 @@ func (t *translation) sourceOf(f *migration.Fields, namespace string) (*object, 
 	case kindGit, kindHelm, kindOCI, kindChart:
 	case "Bucket", "ExternalArtifact":
 		return nil, "it takes its content from " + what + ", and Leat reads Git, Helm and OCI repositories only"
+	case "":
+		return nil, "it names no source" + patched
 	default:
 		return nil, "it names no source of a kind that the import knows"
 	}
