@@ -30,6 +30,8 @@ type Object struct {
 	Group, Kind, Namespace, Name string
 	Labels, Annotations          map[string]string
 	Finalizers                   []string
+	// Owners are the kinds and names of the objects that made it, such as ApplicationSet shop.
+	Owners []string
 	// Origin is the file and the line where it begins, or the cluster.
 	Origin string
 	// Fields are all fields but those that say what it is.
@@ -46,6 +48,9 @@ func NewObject(u *unstructured.Unstructured, origin string) Object {
 	o := Object{
 		Group: u.GroupVersionKind().Group, Kind: u.GetKind(), Namespace: u.GetNamespace(), Name: u.GetName(), Labels: u.GetLabels(),
 		Annotations: u.GetAnnotations(), Finalizers: u.GetFinalizers(), Origin: origin, Fields: NewFields(u.Object),
+	}
+	for _, owner := range u.GetOwnerReferences() {
+		o.Owners = append(o.Owners, owner.Kind+" "+owner.Name)
 	}
 	o.Fields.Skip("apiVersion", "kind", "metadata", "status")
 	return o

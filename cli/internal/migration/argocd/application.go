@@ -4,6 +4,7 @@
 package argocd
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -19,6 +20,13 @@ const finalizer = "resources-finalizer.argocd.argoproj.io"
 
 func application(o migration.Object, f *fleet) migration.Entry {
 	o.Fields.Skip("operation") // a sync that runs
+	for _, owner := range o.Owners {
+		if name, isSet := strings.CutPrefix(owner, "ApplicationSet "); isSet && f.sets[o.Namespace+"/"+name] != nil {
+			o.Fields.Drop()
+			o.Fields.Note("", migration.Needless, "its ApplicationSet is imported")
+			return o.Finish(f.sets[o.Namespace+"/"+name]...)
+		}
+	}
 	spec := o.Fields.Part("spec")
 	p := f.project(spec.Text("project"))
 	theirs, reference, isKnown := f.destination(spec.Part("destination"))
@@ -41,8 +49,20 @@ func application(o migration.Object, f *fleet) migration.Entry {
 		return o.Finish()
 	}
 	noteAnnotations(o)
+	a.noteApplied()
 	f.deliver(p, document)
 	return o.Finish(document)
+}
+
+// noteApplied notes that an Application delivers others: they would come back.
+func (a *app) noteApplied() {
+	held := a.fleet.applied["/"+a.name]
+	for _, source := range a.spec.GetSources() {
+		held = cmp.Or(held, a.fleet.applied[source.GetPath()])
+	}
+	if held != "" {
+		a.fields.Note("", migration.Missing, "it delivers objects of Argo CD that are imported themselves, such as "+held+"; leave the service out, or take them out of its folder")
+	}
 }
 
 // noteAnnotations notes what Argo CD reads from annotations of an Application.

@@ -9,6 +9,8 @@
 package argocd
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -16,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/leatdev/leat/cli/internal/migration"
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 )
 
 // kinds are the kinds of Argo CD's own API.
@@ -48,7 +51,7 @@ func Kinds() []migration.Kind {
 // Translate translates objects.
 func Translate(objects []migration.Object, settings migration.Settings) migration.Result {
 	f := &fleet{
-		settings: settings, projects: map[string]*project{}, services: map[string]*migration.Services{},
+		settings: settings, projects: map[string]*project{}, services: map[string]*migration.Services{}, sets: map[string][]*fleetv1.Document{},
 		servers: map[string]string{inClusterURL: "", inCluster: ""},
 	}
 	// Applications refer to clusters by what these Secrets say, and to projects whose windows are theirs.
@@ -62,11 +65,13 @@ func Translate(objects []migration.Object, settings migration.Settings) migratio
 			p.windows = append(p.windows, windowsOf(o)...)
 		}
 	}
-	// What the Applications of a project use is known before its limits are written.
+	f.applied = appliedBy(objects)
+	// A set is known before the Applications that it has made, and what Applications use before the limits of their project.
+	order := func(kind string) int { return slices.Index([]string{"Application", "AppProject"}, kind) }
 	result := migration.Result{Entries: make([]migration.Entry, len(objects))}
-	for _, isProject := range []bool{false, true} {
+	for turn := -1; turn <= 1; turn++ {
 		for i, o := range objects {
-			if (o.Kind == "AppProject") == isProject {
+			if order(o.Kind) == turn {
 				result.Entries[i] = translate(o, f)
 			}
 		}
@@ -80,6 +85,31 @@ func Translate(objects []migration.Object, settings migration.Settings) migratio
 	}
 	result.Documents = append(result.Documents, f.delivered...)
 	return result
+}
+
+// appliedBy returns an object of Argo CD for each Application that delivers one, by its name, and for each folder that holds
+// one.
+func appliedBy(objects []migration.Object) map[string]string {
+	applied := map[string]string{}
+	var found []migration.Object
+	var folders []string
+	for _, o := range objects {
+		if o.Group != group {
+			continue
+		}
+		found = append(found, o)
+		spec := o.Fields.Part("spec")
+		for _, source := range append(spec.Parts("sources"), spec.Part("source")) {
+			folders = append(folders, migration.Folder(source.Text("path")))
+		}
+		// Argo CD marks what an Application has applied by a label, or by NAME:GROUP/KIND:NAMESPACE/NAME.
+		tracked, _, _ := strings.Cut(o.Annotations["argocd.argoproj.io/tracking-id"], ":")
+		if by := cmp.Or(tracked, o.Labels["app.kubernetes.io/instance"]); by != "" && applied["/"+by] == "" && by != o.Name {
+			applied["/"+by] = o.String()
+		}
+	}
+	maps.Copy(applied, migration.FoldersWith(found, folders))
+	return applied
 }
 
 func translate(o migration.Object, f *fleet) migration.Entry {

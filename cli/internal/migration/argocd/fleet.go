@@ -39,6 +39,9 @@ type fleet struct {
 	services map[string]*migration.Services
 	// servers are the names of clusters by the URLs of their API servers. The cluster where Argo CD runs has none.
 	servers map[string]string
+	// sets are what ApplicationSets became, and applied what Applications deliver of Argo CD itself: see appliedBy.
+	sets    map[string][]*fleetv1.Document
+	applied map[string]string
 	// clusters, and services with global services, in the order of their objects.
 	clusters, delivered []*fleetv1.Document
 	// items counts the items of lists that parameters of charts have made, and templated the bytes that templates have.

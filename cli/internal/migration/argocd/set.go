@@ -54,7 +54,7 @@ func applicationSet(o migration.Object, f *fleet) migration.Entry {
 	for _, g := range all {
 		for _, name := range slices.Sorted(maps.Keys(generators)) {
 			if g.Has(name) {
-				g.Note(name, migration.Refused, generators[name])
+				g.Note(name, migration.Refused, generators[name]+"; in a cluster, each Application that it has made is imported")
 				return o.Finish()
 			}
 		}
@@ -79,6 +79,7 @@ func applicationSet(o migration.Object, f *fleet) migration.Entry {
 		return o.Finish()
 	}
 	f.setOptions(spec)
+	f.sets[o.Namespace+"/"+o.Name] = documents
 	return o.Finish(documents...)
 }
 

@@ -9,9 +9,7 @@
 package flux
 
 import (
-	"cmp"
 	"math"
-	"path"
 	"slices"
 	"strings"
 
@@ -205,40 +203,15 @@ func (t *translation) index(objects []migration.Object) {
 	}
 }
 
-// maxDepth bounds the folders of a path that are compared with those of Kustomizations.
-const maxDepth = 64
-
-// folders finds an object of Flux for each folder of a Kustomization, by the files in which the objects were found. The
-// path of a file may begin anywhere above the repository.
+// folders finds an object of Flux for each folder of a Kustomization.
 func (t *translation) folders() {
-	wanted, depths := map[string]bool{}, map[int]bool{}
-	t.each(func(o *object) {
-		if place := migration.Folder(o.spec.Text("path")); place != "" {
-			wanted["/"+place], depths[strings.Count(place, "/")] = true, true
-		}
-	}, kindKustomization)
-	seen := map[string]bool{}
-	t.each(func(o *object) {
-		folder := "/" + path.Dir(o.Origin) + "/"
-		if seen[folder] || strings.Count(folder, "/") > maxDepth {
-			return
-		}
-		seen[folder] = true
-		var slashes []int
-		for i := range len(folder) {
-			if folder[i] == '/' {
-				slashes = append(slashes, i)
-			}
-		}
-		for first := range slashes {
-			for depth := range depths {
-				if last := first + depth + 1; last < len(slashes) && wanted[folder[slashes[first]:slashes[last]]] {
-					place := key{name: folder[slashes[first]:slashes[last]]}
-					t.applied[place] = cmp.Or(t.applied[place], o.String())
-				}
-			}
-		}
-	}, kindGit, kindHelm, kindOCI, kindChart, kindKustomization, kindRelease)
+	var folders []string
+	t.each(func(o *object) { folders = append(folders, migration.Folder(o.spec.Text("path"))) }, kindKustomization)
+	var found []migration.Object
+	t.each(func(o *object) { found = append(found, o.Object) }, kindGit, kindHelm, kindOCI, kindChart, kindKustomization, kindRelease)
+	for folder, name := range migration.FoldersWith(found, folders) {
+		t.applied[key{name: folder}] = name
+	}
 }
 
 // replacesItself are the fields of a spec whose variables are not Flux's, or are noted apart.

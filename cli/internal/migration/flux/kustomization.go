@@ -59,7 +59,7 @@ func (t *translation) kustomization(o *object) {
 	if f.Has("targetNamespace") {
 		f.Note("targetNamespace", migration.Differs, "Flux moves every object there, and Leat only objects that name no namespace; "+inKustomization)
 	}
-	if applied := cmp.Or(t.applied[key{"", o.Namespace, o.Name}], t.applied[key{name: "/" + place}]); applied != "" {
+	if applied := cmp.Or(t.applied[key{"", o.Namespace, o.Name}], t.applied[key{name: place}]); applied != "" {
 		f.Note("path", migration.Check, "the folder holds objects of Flux that are imported themselves, such as "+applied+
 			"; take them out of it, or Flux continues to deliver them")
 	}
