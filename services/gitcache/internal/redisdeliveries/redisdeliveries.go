@@ -7,6 +7,8 @@ package redisdeliveries
 
 import (
 	"context"
+	"crypto/rand"
+	"errors"
 	"fmt"
 	"time"
 
@@ -26,10 +28,22 @@ func New(client redis.UniversalClient, prefix string) *Deliveries {
 	return &Deliveries{client: client, prefix: prefix + "delivery:"}
 }
 
-// Remember keeps an id for the time keep. False: it is kept already. The error matches
+// Remember keeps an id for the time keep. False: another call has kept it. The error matches
 // mirror.ErrDependency.
+//
+// A call whose answer is lost is sent again by the client, and then finds its own mark: each call has
+// one of its own, or a delivery that came while Redis was slow would be taken for a repetition.
 func (d *Deliveries) Remember(ctx context.Context, id string, keep time.Duration) (bool, error) {
-	fresh, err := d.client.SetNX(ctx, d.prefix+id, 1, keep).Result()
+	mark := rand.Text()
+	fresh, err := d.client.SetNX(ctx, d.prefix+id, mark, keep).Result()
+	if err == nil && !fresh {
+		var kept string
+		kept, err = d.client.Get(ctx, d.prefix+id).Result()
+		fresh = kept == mark || errors.Is(err, redis.Nil) // its time was over meanwhile
+		if fresh {
+			err = nil
+		}
+	}
 	if err != nil {
 		return false, fmt.Errorf("remember delivery: %w: %w", mirror.ErrDependency, err)
 	}

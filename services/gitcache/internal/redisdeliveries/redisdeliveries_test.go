@@ -4,12 +4,18 @@
 package redisdeliveries_test
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/leatdev/leat/internal/testkit/redistest"
 	"github.com/leatdev/leat/services/gitcache/internal/hooklog"
@@ -47,6 +53,57 @@ func TestDeliveriesAreTakenOnce(t *testing.T) {
 	server.Stop(t)
 	if _, err := a.Remember(t.Context(), "3", time.Hour); !errors.Is(err, mirror.ErrDependency) {
 		t.Errorf("got %v without redis, want ErrDependency", err)
+	}
+}
+
+// losing is a connection to Redis that loses the answer to the first SET of all of them, which Redis has carried out.
+type losing struct {
+	net.Conn
+
+	hasLost *atomic.Bool
+	isNext  bool
+}
+
+// Write implements net.Conn.
+func (l *losing) Write(p []byte) (int, error) {
+	if bytes.Contains(p, []byte("\r\nset\r\n")) && l.hasLost.CompareAndSwap(false, true) {
+		l.isNext = true
+	}
+	return l.Conn.Write(p)
+}
+
+// Read implements net.Conn.
+func (l *losing) Read(p []byte) (int, error) {
+	n, err := l.Conn.Read(p)
+	if l.isNext && err == nil {
+		l.isNext = false
+		return 0, io.ErrUnexpectedEOF
+	}
+	return n, err
+}
+
+// TestALostAnswerIsNoRepetition loses the answer of Redis to a call, which the client sends again. The delivery is new
+// all the same: nobody has made a fetch for it.
+func TestALostAnswerIsNoRepetition(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	var hasLost atomic.Bool
+	client := redis.NewClient(&redis.Options{
+		Addr: server.Addr(), DisableIdentity: true,
+		Dialer: func(ctx context.Context, network, address string) (net.Conn, error) {
+			connection, err := new(net.Dialer).DialContext(ctx, network, address)
+			return &losing{Conn: connection, hasLost: &hasLost}, err
+		},
+	})
+	t.Cleanup(func() { _ = client.Close() })
+	d := redisdeliveries.New(client, "test:")
+	for _, want := range []bool{true, false} {
+		if got, err := d.Remember(t.Context(), "1", time.Hour); got != want || err != nil {
+			t.Errorf("got %t (%v), want %t", got, err, want)
+		}
+	}
+	if !hasLost.Load() {
+		t.Error("no answer was lost")
 	}
 }
 
