@@ -39,6 +39,8 @@ MATRIX := ^TestAccessToCalls$$
 
 # Tests that wait for other processes most of their time. They begin first, so that others use the cores meanwhile.
 FIRST := github.com/leatdev/leat/(test/.*|services/(tunnel|gitcache|distributor|distributor/internal/sqlstore|agent/internal/kube))
+# Of these, the ones whose tests run one after the other, for many minutes: what begins late ends alone.
+LONGEST := github.com/leatdev/leat/(test/suite|services/distributor/internal/sqlstore|services/distributor)
 
 # Libraries that turn bytes into bytes in loops. The race detector follows each byte, which takes a third of the time of
 # the tests of packs. None of them starts a goroutine or uses atomic values, as test/arch checks. Goroutines that share a
@@ -122,7 +124,7 @@ quick: $(BIN)/gotestsum ## Run the tests that start no server, no browser and no
 test: system browser needs $(if $(filter work,$(PKG)),ui-test ui-story) ## Run every module's tests but sieges, most of them with the race detector, in an order by SEED, and those of the web UI, also in a whole leat up
 	@echo "==> go test (every module, most with -race, -shuffle=$(SEED); the first run compiles for some minutes)"
 ifeq ($(PKG),work)
-	@failed=0; order() { grep -E '^$(FIRST)$$' "$$1"; grep -vE '^$(FIRST)$$' "$$1"; }; mkdir -p .test; $(GO) list work | grep -vE '^$(SIEGES)$$' >.test/all; \
+	@failed=0; order() { grep -E '^$(LONGEST)$$' "$$1"; grep -E '^$(FIRST)$$' "$$1" | grep -vE '^$(LONGEST)$$'; grep -vE '^$(FIRST)$$' "$$1"; }; mkdir -p .test; $(GO) list work | grep -vE '^$(SIEGES)$$' >.test/all; \
 		{ grep -E '^($(OUTSIDE)|$(UNRACED))$$' .test/all; $(SEQUENTIAL); } | sort -u >.test/unraced; grep -vxFf .test/unraced .test/all >.test/raced; \
 		$(ROOMY) $(TEST) outside "$$(order .test/unraced)" $(FLAGS) || failed=1; \
 		$(ROOMY) $(WITHRACE) $(TEST) test "$$(order .test/raced)" $(FLAGS) $(RACE) || failed=1; exit $$failed
