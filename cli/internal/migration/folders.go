@@ -18,7 +18,7 @@ const maxDepth = 64
 func FoldersWith(objects []Object, folders []string) map[string]string {
 	wanted, depths := map[string]bool{}, map[int]bool{}
 	for _, folder := range folders {
-		if folder != "" {
+		if folder != "" && strings.Count(folder, "/") < maxDepth {
 			wanted["/"+folder], depths[strings.Count(folder, "/")] = true, true
 		}
 	}

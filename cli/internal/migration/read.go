@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	maxFile    = 4 << 20   // bytes of one file
+	maxFile    = 16 << 20  // bytes of one file
 	maxContent = 256 << 20 // bytes of all files that may hold objects of the tool
 	maxFiles   = 200_000   // files that are looked at
 	maxObjects = 100_000   // objects of one import
@@ -48,6 +48,9 @@ func Read(ctx context.Context, tool Tool, paths []string, stdin io.Reader) (obje
 				return nil, nil, err
 			}
 			continue
+		}
+		if info, err := os.Stat(path); err == nil && info.IsDir() {
+			path += string(filepath.Separator) // WalkDir follows no link, but the person named this one
 		}
 		err := filepath.WalkDir(path, func(name string, entry fs.DirEntry, err error) error {
 			if err != nil {
@@ -112,7 +115,7 @@ func (r *reader) stream(name string, from io.Reader) error {
 		fail = func(string, string) {}
 	}
 	if len(content) > maxFile {
-		fail(name, fmt.Sprintf("the file has more than %d MiB", maxFile>>20))
+		fail(name, fmt.Sprintf("the file has more than %d MiB; split it, or read the objects from the cluster", maxFile>>20))
 		return nil
 	}
 	if r.bytes += len(content); r.bytes > maxContent {
@@ -152,16 +155,22 @@ func (r *reader) document(name string, node *yamlv3.Node) error {
 		line = node.Content[0].Line // of the object, not of the marker in front of it
 	}
 	origin := fmt.Sprintf("%s:%d", name, max(line, 1))
-	// Kubernetes reads YAML 1.1 by way of JSON, and so does this: a value must be the one that the other tool has read.
+	// A list of patches, for example, is not an object of the tool.
+	values, isObject := objectOf(node)
+	if !isObject {
+		return nil
+	}
+	return r.take(&unstructured.Unstructured{Object: values}, origin)
+}
+
+// objectOf returns the values of a document as Kubernetes reads it, by way of JSON and as YAML 1.1: a value must be the one
+// that the other tool has read.
+func objectOf(node *yamlv3.Node) (values map[string]any, isObject bool) {
 	text, err := yamlv3.Marshal(node)
-	values := map[string]any{}
 	if err == nil {
 		err = yaml.Unmarshal(text, &values)
 	}
-	if err != nil {
-		return nil //nolint:nilerr // a list of patches, for example, is not an object of the tool
-	}
-	return r.take(&unstructured.Unstructured{Object: values}, origin)
+	return values, err == nil
 }
 
 // take keeps an object that the import reads, and those of a list.

@@ -107,7 +107,7 @@ func TestSecFilesOfOthersAreBounded(t *testing.T) {
 		bomb.WriteString(strings.ReplaceAll("aN: &aN [*aM, *aM, *aM, *aM, *aM, *aM, *aM, *aM, *aM, *aM]\n", "N", string(rune('1'+i))))
 	}
 	for name, content := range map[string]string{
-		"a file without end":   header + strings.Repeat("#", 5<<20),
+		"a file without end":   header + strings.Repeat("#", 17<<20),
 		"aliases of aliases":   strings.ReplaceAll(bomb.String(), "*aM", "*a0"),
 		"an alias of itself":   header + "a: &a [*a]\n",
 		"lists without an end": header + "a: " + strings.Repeat("[", 100_000) + "\n",

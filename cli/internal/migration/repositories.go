@@ -19,17 +19,21 @@ type Repositories struct {
 	project string
 	names   names
 	byURL   map[string]*fleetv1.Document
+	byName  map[string]*fleetv1.Document
 	// order is that of the documents.
 	order []*fleetv1.Document
 }
 
 // NewRepositories returns the repositories of a project, without any.
 func NewRepositories(project string) *Repositories {
-	return &Repositories{project: project, names: names{}, byURL: map[string]*fleetv1.Document{}}
+	return &Repositories{project: project, names: names{}, byURL: map[string]*fleetv1.Document{}, byName: map[string]*fleetv1.Document{}}
 }
 
 // Documents returns the documents, in the order in which they were first named.
 func (r *Repositories) Documents() []*fleetv1.Document { return r.order }
+
+// Named returns the document of that name, or nil.
+func (r *Repositories) Named(name string) *fleetv1.Document { return r.byName[name] }
 
 // Git returns the document of a Git repository, as its tool has the URL. A credential in it is left out of all documents:
 // see [HasCredential].
@@ -61,7 +65,7 @@ func (r *Repositories) of(kind gitcachev1.RepositoryType, address string) *fleet
 	d := &fleetv1.Document{Object: &fleetv1.Document_Repository{Repository: &fleetv1.Repository{
 		Metadata: &typev1.Metadata{Name: name, Project: r.project}, Spec: spec,
 	}}}
-	r.byURL[key] = d
+	r.byURL[key], r.byName[name] = d, d
 	r.order = append(r.order, d)
 	return d
 }

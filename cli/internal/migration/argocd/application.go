@@ -38,14 +38,14 @@ func application(o migration.Object, f *fleet) migration.Entry {
 		}
 		return o.Finish()
 	}
-	if spec.IsEmpty() || o.Name == "" {
-		o.Fields.Note("", migration.Refused, "it has no name or no spec")
+	if spec.IsEmpty() || o.Name == "" || len(o.Name) > maxName {
+		o.Fields.Note("", migration.Refused, "it has no name that Kubernetes allows, or no spec")
 		return o.Finish()
 	}
 	document, service := f.newServices(p).New(f.from(p, reference), spec.Part("destination").Text("namespace"), o.Name, o.Namespace+"-"+o.Name)
 	name := document.GetService().GetMetadata().GetName()
 	a := &app{fleet: f, project: p, name: o.Name, fields: spec, spec: service, isNamed: name == o.Name}
-	if !a.fill(o.Finalizers) || !accepted(spec, document) {
+	if !a.fill(o.Finalizers) || !f.accepts(p, spec, document) {
 		return o.Finish()
 	}
 	noteAnnotations(o)

@@ -65,13 +65,20 @@ func Translate(objects []migration.Object, settings migration.Settings) migratio
 			p.windows = append(p.windows, windowsOf(o)...)
 		}
 	}
+	for _, o := range objects {
+		if o.Kind != "AppProject" || settings.Project != "" {
+			continue
+		}
+		if p := f.project(o.Name); p.name != "" && p.limits == nil {
+			p.limits = limitsOf(o, f)
+		}
+	}
 	f.applied = appliedBy(objects)
-	// A set is known before the Applications that it has made, and what Applications use before the limits of their project.
-	order := func(kind string) int { return slices.Index([]string{"Application", "AppProject"}, kind) }
+	// Sets come before the Applications that they have made.
 	result := migration.Result{Entries: make([]migration.Entry, len(objects))}
-	for turn := -1; turn <= 1; turn++ {
+	for _, areApplications := range []bool{false, true} {
 		for i, o := range objects {
-			if order(o.Kind) == turn {
+			if (o.Kind == "Application") == areApplications {
 				result.Entries[i] = translate(o, f)
 			}
 		}

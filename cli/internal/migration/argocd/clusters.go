@@ -65,7 +65,7 @@ var errGiven = errors.New("said by a note")
 
 // fill makes a service of the template with these constants.
 func (s setOf) fill(constants map[string]string, f *fleet) (filled, *project, error) {
-	made, err := substitute(s.template, s.isGo, ofCluster(constants, s.isGo))
+	made, err := substitute(s.template, s.isGo, f.bounded(ofCluster(constants, s.isGo)))
 	if err != nil {
 		return filled{}, nil, err
 	}
@@ -129,10 +129,13 @@ func global(generator *migration.Fields, others []different, s setOf, f *fleet) 
 		}
 		if override != nil {
 			override.Name, override.Clusters = other.name, other.clusters
+			for i, name := range other.clusters.GetNames() {
+				other.clusters.Names[i] = f.from(p, name)
+			}
 			spec.Overrides = append(spec.GetOverrides(), override)
 		}
 	}
-	if !accepted(base.spec, document) {
+	if !f.accepts(p, base.spec, document) {
 		return nil, nil
 	}
 	f.deliver(p, document)

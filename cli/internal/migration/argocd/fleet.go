@@ -25,6 +25,7 @@ const (
 )
 
 const (
+	maxName      = 253      // bytes of a name in Kubernetes
 	maxItems     = 100_000  // of lists, in all parameters of charts together
 	maxTemplated = 64 << 20 // bytes that all templates together may become
 )
@@ -55,9 +56,10 @@ type project struct {
 	documents    []*fleetv1.Document
 	repositories *migration.Repositories
 	windows      []projectWindow
-	// clusters and namespaces are those of its services, and used the names of repositories that something needs.
-	clusters, namespaces []string
-	used                 map[string]bool
+	// limits are those of its AppProject. Nil: it has none.
+	limits *limits
+	// used has the names of repositories that something needs.
+	used map[string]bool
 }
 
 // upstreams returns the repositories that something needs. An Application that is refused later may have named others.
@@ -76,12 +78,6 @@ func (f *fleet) deliver(p *project, d *fleetv1.Document) {
 	}
 	for _, source := range spec.GetSources() {
 		p.used[source.GetRepository()] = true
-	}
-	if spec.GetCluster() != "" {
-		p.clusters = append(p.clusters, spec.GetCluster())
-	}
-	if spec.GetNamespace() != "" && !strings.Contains(spec.GetNamespace(), "${{") {
-		p.namespaces = append(p.namespaces, spec.GetNamespace())
 	}
 }
 
@@ -148,6 +144,37 @@ func accepted(fields *migration.Fields, d *fleetv1.Document) bool {
 		fields.Note("", migration.Refused, "the hub would refuse it: "+err.Error())
 	}
 	return err == nil
+}
+
+// accepts reports whether the hub accepts the document of a service in a project, and the AppProject allows it: Argo CD
+// would refuse the Application, too, and a hub refuses all documents for one.
+func (f *fleet) accepts(p *project, fields *migration.Fields, d *fleetv1.Document) bool {
+	if !accepted(fields, d) {
+		return false
+	}
+	if p.limits == nil {
+		return true
+	}
+	spec := d.GetService().GetSpec()
+	if spec == nil {
+		spec = d.GetGlobalService().GetSpec().GetTemplate()
+	}
+	refused := ""
+	for _, source := range spec.GetSources() {
+		if url := p.repositories.Named(source.GetRepository()).GetRepository().GetSpec().GetUrl(); !p.limits.repositories.allows(url) {
+			refused = "the repository " + url
+		}
+	}
+	if cluster := spec.GetCluster(); cluster != "" && !p.limits.clusters.allows(cluster) {
+		refused = "the cluster " + cluster
+	}
+	if namespace := spec.GetNamespace(); namespace != "" && !strings.Contains(namespace, "${{") && !p.limits.namespaces.allows(namespace) {
+		refused = "the namespace " + namespace
+	}
+	if refused != "" {
+		fields.Note("project", migration.Refused, "its AppProject does not allow "+refused+", or the import does not know all that it allows")
+	}
+	return refused == ""
 }
 
 // index is an index in a path of values.

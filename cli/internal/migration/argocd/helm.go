@@ -87,6 +87,9 @@ func (a *app) values(fields *migration.Fields) map[string]any {
 // environment replaces the variables of Argo CD's build environment that are known before a sync. isKnown is false if
 // there is another one.
 func (a *app) environment(text string) (replaced string, isKnown bool) {
+	if len(a.name) > maxName || len(a.spec.GetNamespace()) > maxName || len(a.fields.Text("project")) > maxName || a.fleet.templated > maxTemplated {
+		return "", false
+	}
 	known := map[string]string{"ARGOCD_APP_NAME": a.name, "ARGOCD_APP_NAMESPACE": a.spec.GetNamespace(), "ARGOCD_APP_PROJECT_NAME": a.fields.Text("project")}
 	for name, value := range known {
 		text = strings.ReplaceAll(text, "${"+name+"}", value)
@@ -94,6 +97,7 @@ func (a *app) environment(text string) (replaced string, isKnown bool) {
 	for _, name := range []string{"ARGOCD_APP_NAMESPACE", "ARGOCD_APP_PROJECT_NAME", "ARGOCD_APP_NAME"} { // a longer name first
 		text = strings.ReplaceAll(text, "$"+name, known[name])
 	}
+	a.fleet.templated += len(text)
 	return text, !strings.Contains(text, "$ARGOCD_") && !strings.Contains(text, "${ARGOCD_") && !strings.Contains(text, "$KUBE_")
 }
 

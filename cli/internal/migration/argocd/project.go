@@ -27,19 +27,16 @@ func appProject(o migration.Object, f *fleet) migration.Entry {
 		o.Fields.Note("", migration.Refused, "the project default exists at the hub; give it these limits with leat edit project/default, if it should have them")
 		return o.Finish()
 	}
-	limits := &fleetv1.ProjectLimits{
-		Repositories: allow(spec, "sourceRepos", spec.Texts("sourceRepos")), ClusterScopedKinds: clusterKinds(spec.Parts("clusterResourceWhitelist")),
-	}
-	destinations(f.project(o.Name), spec.Parts("destinations"), limits, spec, f)
 	own := f.project(o.Name)
-	var urls []string
-	for _, d := range own.upstreams() {
-		urls = append(urls, d.GetRepository().GetSpec().GetUrl())
+	if own.limits == nil || own.limits.origin != o.Fields {
+		o.Fields.Note("", migration.Refused, "another AppProject has the same name at the hub")
+		return o.Finish()
 	}
-	limits.Repositories = widened(spec, "sourceRepos", limits.GetRepositories(), urls)
-	limits.ClusterScopedKinds = widened(spec, "clusterResourceWhitelist", limits.GetClusterScopedKinds(), nil)
-	limits.Clusters = widened(spec, "destinations", limits.GetClusters(), own.clusters)
-	limits.Namespaces = widened(spec, "destinations", limits.GetNamespaces(), own.namespaces)
+	if own.limits.tooLong != "" {
+		spec.Note(own.limits.tooLong, migration.Refused, fmt.Sprintf("a limit has at most %d patterns; its Applications are not imported either", maxAllowed))
+		return o.Finish()
+	}
+	given := own.limits.wire
 	spec.Skip("syncWindows") // they are the services'
 	o.Fields.Note("spec.destinations", migration.Check, "lend the clusters to the project: add it to spec.shares of the project that has them (docs/guides/projects.md)")
 	spec.Without(migration.Check, "give people these rights with documents of the kinds Role and AccessBinding (docs/guides/access.md)", "roles")
@@ -49,17 +46,13 @@ func appProject(o migration.Object, f *fleet) migration.Entry {
 		"clusterResourceBlacklist", "namespaceResourceBlacklist", "namespaceResourceWhitelist")
 	spec.Without(migration.Needless, "an agent deletes only what its inventory has, so nothing is orphaned", "orphanedResources")
 	spec.Without(migration.Needless, "documents of a project are written by those who may", "sourceNamespaces", "permitOnlyProjectScopedClusters")
-	if proto.Size(limits) == 0 {
-		limits = nil
+	if proto.Size(given) == 0 {
+		given = nil
 	}
 	d := &fleetv1.Document{Object: &fleetv1.Document_Project{Project: &fleetv1.Project{
-		Metadata: &typev1.Metadata{Name: f.project(o.Name).name},
-		Spec:     &fleetv1.ProjectSpec{Description: spec.Text("description"), Limits: limits},
+		Metadata: &typev1.Metadata{Name: own.name},
+		Spec:     &fleetv1.ProjectSpec{Description: spec.Text("description"), Limits: given},
 	}}}
-	if len(own.documents) > 0 {
-		o.Fields.Note("", migration.Refused, "another AppProject has the same name at the hub")
-		return o.Finish()
-	}
 	if !accepted(spec, d) {
 		return o.Finish()
 	}
@@ -87,35 +80,57 @@ func allow(fields *migration.Fields, name string, patterns []string) *typev1.All
 // maxAllowed is the number of patterns of one limit at the hub.
 const maxAllowed = 256
 
-// widened returns a list that also allows what the project's services use: Argo CD compares URLs and clusters in more ways
-// than by their text, and a hub refuses all documents for one that is not allowed.
-func widened(fields *migration.Fields, name string, list *typev1.AllowList, used []string) *typev1.AllowList {
-	if len(list.GetAllow()) > maxAllowed {
-		fields.Note(name, migration.Missing, fmt.Sprintf("it has more than the %d patterns that a limit may have, and does not limit the project", maxAllowed))
-		return nil
-	}
-	if list == nil {
-		return nil
-	}
-	var allowed []*regexp.Regexp
+// limits are the limits of an AppProject, as a document has them, and compiled for the Applications of an import.
+type limits struct {
+	// origin has the fields of the AppProject.
+	origin                             *migration.Fields
+	wire                               *fleetv1.ProjectLimits
+	repositories, clusters, namespaces allowed
+	// tooLong is the field that has more patterns than a limit. Nothing is allowed then.
+	tooLong string
+}
+
+// allowed is a list of what patterns allow.
+type allowed struct {
+	isAny    bool
+	patterns []*regexp.Regexp
+}
+
+func (a allowed) allows(text string) bool {
+	return a.isAny || slices.ContainsFunc(a.patterns, func(r *regexp.Regexp) bool { return r.MatchString(text) })
+}
+
+// compile compiles a list as a hub understands it: * is any text without a slash, and ** any text.
+func compile(list *typev1.AllowList) allowed {
+	made := allowed{isAny: list == nil}
 	for _, pattern := range list.GetAllow() {
 		text := strings.NewReplacer(`\*\*`, ".*", `\*`, "[^/]*").Replace(regexp.QuoteMeta(pattern))
-		if r, err := regexp.Compile("^" + text + "$"); err == nil {
-			allowed = append(allowed, r)
+		if r, err := regexp.Compile("^(?s:" + text + ")$"); err == nil {
+			made.patterns = append(made.patterns, r)
 		}
 	}
-	slices.Sort(used)
-	for _, text := range slices.Compact(used) {
-		if !slices.ContainsFunc(allowed, func(r *regexp.Regexp) bool { return r.MatchString(text) }) {
-			if len(list.GetAllow()) == maxAllowed {
-				fields.Note(name, migration.Missing, fmt.Sprintf("its Applications use more than the %d that a limit may allow, and it does not limit the project", maxAllowed))
-				return nil
-			}
-			list.Allow = append(list.Allow, text)
-			fields.Note(name, migration.Check, "an Application of the project uses "+text+", which was added")
+	return made
+}
+
+// limitsOf reads the limits of an AppProject.
+func limitsOf(o migration.Object, f *fleet) *limits {
+	spec := o.Fields.Part("spec")
+	l := &limits{origin: o.Fields, wire: &fleetv1.ProjectLimits{
+		Repositories: allow(spec, "sourceRepos", spec.Texts("sourceRepos")), ClusterScopedKinds: clusterKinds(spec.Parts("clusterResourceWhitelist")),
+	}}
+	destinations(f.project(o.Name), spec.Parts("destinations"), l.wire, spec, f)
+	for field, list := range map[string]*typev1.AllowList{
+		"sourceRepos": l.wire.GetRepositories(), "clusterResourceWhitelist": l.wire.GetClusterScopedKinds(), "destinations": l.wire.GetClusters(),
+		"destinations[].namespace": l.wire.GetNamespaces(),
+	} {
+		if len(list.GetAllow()) > maxAllowed {
+			l.tooLong = max(l.tooLong, field)
 		}
 	}
-	return list
+	if l.tooLong == "" {
+		l.repositories, l.clusters, l.namespaces = compile(l.wire.GetRepositories()), compile(l.wire.GetClusters()), compile(l.wire.GetNamespaces())
+	}
+	return l
 }
 
 // destinations sets the clusters and the namespaces that a project may deliver to.

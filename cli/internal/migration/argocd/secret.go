@@ -112,6 +112,10 @@ func repository(o migration.Object, data map[string]string, f *fleet) migration.
 	}
 	p := f.project(data["project"])
 	d := of(p.repositories, address)
+	if p.limits != nil && !p.limits.repositories.allows(d.GetRepository().GetSpec().GetUrl()) {
+		o.Fields.Note("", migration.Refused, "its AppProject does not allow "+repositoryURL(data))
+		return o.Finish()
+	}
 	p.used[d.GetRepository().GetMetadata().GetName()] = true
 	return o.Finish(d)
 }

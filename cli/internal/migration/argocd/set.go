@@ -110,7 +110,7 @@ func elements(o migration.Object, all []*migration.Fields, template map[string]a
 		}
 		for _, element := range elements {
 			parameters := element.All()
-			made, err := substitute(template, isGo, func(keys []string) (string, error) { return lookUp(parameters, keys) })
+			made, err := substitute(template, isGo, f.bounded(func(keys []string) (string, error) { return lookUp(parameters, keys) }))
 			if err != nil {
 				return documents, err
 			}
@@ -138,7 +138,7 @@ func derived(o migration.Object, template map[string]any, f *fleet) *fleetv1.Doc
 	}
 	document, service := f.newServices(p).New(f.from(p, reference), spec.Part("destination").Text("namespace"), name, o.Name+"-"+name)
 	a := &app{fleet: f, project: p, name: name, fields: spec, spec: service, isNamed: document.GetService().GetMetadata().GetName() == name}
-	if !a.fill(metadata.Texts("finalizers")) || !accepted(spec, document) {
+	if !a.fill(metadata.Texts("finalizers")) || !f.accepts(p, spec, document) {
 		made.Drop()
 		return nil
 	}

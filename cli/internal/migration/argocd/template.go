@@ -4,7 +4,6 @@
 package argocd
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"regexp"
@@ -56,25 +55,38 @@ func substituteIn(value any, isGo bool, resolve func(keys []string) (string, err
 	}
 }
 
-// text returns a text with each placeholder replaced.
+// text returns a text with each placeholder replaced. The first one that cannot be is the error, and ends the work.
 func text(from string, isGo bool, resolve func(keys []string) (string, error)) (string, error) {
 	var failure error
 	made := placeholder.ReplaceAllStringFunc(from, func(whole string) string {
+		if failure != nil {
+			return ""
+		}
 		expression := placeholder.FindStringSubmatch(whole)[1]
 		keys, isParameter := keysOf(expression, isGo)
 		if !isParameter {
-			failure = errors.Join(failure, fmt.Errorf("its template computes %q; a document has only values", migration.Line(expression)))
+			failure = fmt.Errorf("its template computes %q; a document has only values", migration.Line(expression))
 			return ""
 		}
-		value, err := resolve(keys)
-		failure = errors.Join(failure, err)
+		var value string
+		value, failure = resolve(keys)
 		return value
 	})
 	if failure != nil {
-		first, _, _ := strings.Cut(failure.Error(), "\n")
-		return "", errors.New(first)
+		return "", failure
 	}
 	return made, nil
+}
+
+// bounded counts what parameters become: a long one can stand in a template many times.
+func (f *fleet) bounded(resolve func(keys []string) (string, error)) func(keys []string) (string, error) {
+	return func(keys []string) (string, error) {
+		value, err := resolve(keys)
+		if f.templated += len(value); err == nil && f.templated > maxTemplated {
+			err = fmt.Errorf("its template becomes too long; all of an import may have %d MiB", maxTemplated>>20)
+		}
+		return value, err
+	}
 }
 
 // keysOf returns the keys that an expression names, if it is nothing but a parameter.
