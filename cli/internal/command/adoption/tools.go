@@ -34,7 +34,9 @@ func argoCD(s *session.Session) *cobra.Command {
 		Long: `Make documents of the objects of Argo CD, and say what differs.
 
 An Application becomes a service, an ApplicationSet over clusters a global service, one over a list a service for each
-element, an AppProject a project, and each upstream that they name a repository. ` + translationHelp("Argo CD"),
+element, an AppProject a project, and each upstream that they name a repository.
+
+` + translationHelp("Argo CD"),
 		Example: `  leat import argocd ./argocd --cluster tools --file fleet.yaml
   leat import argocd --cluster tools --map-cluster https://10.0.0.1:6443=prod --report report.json > fleet.yaml`,
 	})
@@ -49,7 +51,9 @@ func flux(s *session.Session) *cobra.Command {
 		Long: `Make documents of the objects of Flux, and say what differs.
 
 A GitRepository, a HelmRepository and an OCIRepository become a repository, and a Kustomization and a HelmRelease a
-service. ConfigMaps with values are read if they are among the files. ` + translationHelp("Flux"),
+service. ConfigMaps with values are read if they are among the files.
+
+` + translationHelp("Flux"),
 		Example: `  leat import flux ./clusters/prod ./apps --cluster prod --file fleet.yaml
   leat import flux --cluster prod --map-cluster edge-kubeconfig=edge --report report.json > fleet.yaml`,
 	})
@@ -57,13 +61,13 @@ service. ConfigMaps with values are read if they are among the files. ` + transl
 
 // translationHelp is the part of the help that is the same for each tool.
 func translationHelp(tool string) string {
-	return `The standard error says for each object what became of it, and for
-each field that would do something else what to do about it: nothing is left out silently. Nothing is changed at the hub
-and in a cluster.
+	return `The standard error says for each object what became of it, and for each field that would do something else what to do
+about it: nothing is left out silently. Nothing is changed at the hub and in a cluster.
 
 With paths, the objects are read from files, from folders with everything below them, and for - from the standard input.
 Without paths they are read from the cluster that --cluster names, through the hub or with a kubeconfig. --cluster is the
-name at the hub of the cluster where ` + tool + ` runs. Other clusters have the names that ` + tool + ` gives them, or those of --map-cluster.
+name at the hub of the cluster where ` + tool + ` runs. Other clusters have the names that ` + tool + ` gives them, or those
+of --map-cluster.
 
 Services are written with dryRun: true. Such a service compares, and changes nothing: leat diff service/NAME shows what it
 would change. Switch the other tool off for the same objects, and take dryRun away; the service then adopts them. --live

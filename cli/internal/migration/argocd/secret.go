@@ -75,7 +75,7 @@ func repositoryURL(data map[string]string) string {
 	return migration.Line(migration.WithoutCredential(data["url"]))
 }
 
-// repository makes a repository of a Secret. A registry of charts is none: each of its charts is.
+// repository makes a repository of a Secret. Each chart of a registry is a repository, and the registry is not.
 func repository(o migration.Object, data map[string]string, f *fleet) migration.Entry {
 	address := data["url"]
 	hasCredential := migration.HasCredential(address)

@@ -172,7 +172,7 @@ func (t *translation) chartIn(f *migration.Fields, namespace string) *chart {
 		f.Note("reconcileStrategy", migration.Differs, "Leat delivers each commit to the chart's folder, and not only new versions of the chart")
 	}
 	f.Skip("interval")
-	f.Without(migration.Check, "set spec.verification of the chart's repository; until then it delivers what nobody has signed", "verify")
+	f.Without(migration.Check, "set spec.verification of the chart's repository; until then the service delivers unsigned charts", "verify")
 	return c
 }
 
@@ -434,7 +434,7 @@ func uninstall(f *migration.Fields, spec *fleetv1.ServiceSpec) {
 	when(f, "disableWait", migration.Needless, "Leat shows what is still being deleted")
 }
 
-// drift sets the reaction to changes of others. Helm's is none, and Leat at least reports them.
+// drift sets the reaction to changes of others. Helm does not look for them, and Leat at least reports them.
 func drift(f *migration.Fields, policy *typev1.SyncPolicy) {
 	switch mode := f.Text("mode"); mode {
 	case "enabled":

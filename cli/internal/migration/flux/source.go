@@ -177,7 +177,7 @@ func (t *translation) access(o *object, s *source, f *migration.Fields, where st
 	f.Without(migration.Check, "set spec.credential of "+where+"; Leat uses no accounts of the cluster there", "serviceAccountName")
 	f.Without(migration.Check, "set spec.caPem of "+where+", and the clientCertificate of spec.credential if the server asks for one", "certSecretRef")
 	f.Without(migration.Check, "set spec.proxyUrl of "+where, "proxySecretRef")
-	f.Without(migration.Check, "set spec.verification of "+where+"; until then it delivers what nobody has signed", "verify")
+	f.Without(migration.Check, "set spec.verification of "+where+"; until then it delivers unsigned content", "verify")
 	f.Without(migration.Differs, "projects decide who may use a repository", "accessFrom")
 	f.Without(migration.Needless, "gitcache bounds each fetch itself", "timeout")
 	switch provider := f.Text("provider"); {
@@ -216,7 +216,7 @@ func excluded(f *migration.Fields) []string {
 // patched is said of an object without what every whole one has.
 const patched = "; if it is a patch, import what kustomize makes of its folder"
 
-// sourceOf returns the source that a sourceRef or a chartRef names, or says why there is none.
+// sourceOf returns the source that a sourceRef or a chartRef names, or why nothing can be taken from it.
 func (t *translation) sourceOf(f *migration.Fields, namespace string) (*object, string) {
 	f.Skip("apiVersion")
 	kind, name := f.Text("kind"), f.Text("name")
