@@ -83,7 +83,7 @@ func (l *losing) Read(p []byte) (int, error) {
 }
 
 // TestALostAnswerIsNoRepetition loses the answer of Redis to a call, which the client sends again. The delivery is new
-// all the same: nobody has made a fetch for it.
+// anyway: nobody has made a fetch for it.
 func TestALostAnswerIsNoRepetition(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
