@@ -19,6 +19,7 @@ import (
 	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
 	"github.com/leatdev/leat/internal/contract/objectname"
 	"github.com/leatdev/leat/internal/kit/fielderr"
+	"github.com/leatdev/leat/internal/kit/timeouts"
 	"github.com/leatdev/leat/internal/kit/wake"
 	"github.com/leatdev/leat/internal/runtime/rpcerr"
 	"github.com/leatdev/leat/services/distributor/internal/access/admission"
@@ -220,13 +221,13 @@ func (s *Queries) WatchQuery(ctx context.Context, req *fleetv1.WatchQueryRequest
 		return err
 	}
 	due := wake.NewSignal()
-	timer := time.AfterFunc(queryPause, due.Set)
+	timer := time.AfterFunc(timeouts.Align(queryPause), due.Set)
 	defer timer.Stop()
 	return (&wire.Stream{
 		Expires: c.Expires,
 		Ready:   due,
 		Changed: func() error {
-			defer timer.Reset(queryPause)
+			defer timer.Reset(timeouts.Align(queryPause))
 			return watch.look(ctx, false)
 		},
 		Beat: func() error {
@@ -255,13 +256,19 @@ type queryWatch struct {
 	generation uint64
 	rights     *authz.Rights
 	looked     time.Time
-	sent       sentWindow
+	// revision is the catalog's when the caller's rights were found.
+	revision int64
+	sent     sentWindow
 }
 
 // look sends what changed since the last time. It does nothing if the result is the one of the last time.
 func (w *queryWatch) look(ctx context.Context, isBeat bool) error {
 	generation := w.service.index.Generation()
-	w.caller.rights = w.caller.view.Accounts().Rights(w.caller.person)
+	// Edits and time change rights. Where nothing else is new, a beat is early enough to see that a binding has ended.
+	revision := w.caller.view.Catalog.Revision()
+	if isBeat || revision != w.revision || generation != w.generation || isStanding(w.query.Kind()) {
+		w.revision, w.caller.rights = revision, w.caller.view.Accounts().Rights(w.caller.person)
+	}
 	if !w.isDue(generation, time.Now(), isBeat) {
 		return nil
 	}
