@@ -21,6 +21,7 @@ import (
 	"github.com/leatdev/leat/internal/runtime/telemetry"
 	"github.com/leatdev/leat/services/distributor/internal/access/admission"
 	"github.com/leatdev/leat/services/distributor/internal/access/loginpages"
+	"github.com/leatdev/leat/services/distributor/internal/api/people"
 	"github.com/leatdev/leat/services/distributor/internal/ui"
 )
 
@@ -60,12 +61,8 @@ type Config struct {
 	// AdminToken lets the user "admin" in. It begins with "leat_". Empty: the tokens in the database
 	// stay valid, and none is added.
 	AdminToken secret.Text
-	// TunnelURL is the public base URL of the tunnel, which agents and people are told. Empty: the
-	// hub has none.
-	TunnelURL string
-	// PublicURL is the base URL at which people's browsers reach this service, such as
-	// https://leat.example.com. Empty: sign-in by an identity provider is off.
-	PublicURL string
+	// Addresses are what agents and people are told.
+	Addresses
 	// AllowLocalAgents lets agents, identity providers and sinks of notifiers be dialled at loopback and link-local
 	// addresses: for tests and development.
 	AllowLocalAgents bool
@@ -87,6 +84,17 @@ type Config struct {
 	Backends BackendConfig
 	// Intervals are how often the distributor and its agents poll.
 	Intervals Intervals
+}
+
+// Addresses are addresses of the hub for those outside.
+type Addresses struct {
+	// TunnelURL is the public base URL of the tunnel, for agents and people. Empty: the hub has none.
+	TunnelURL string
+	// PublicURL is the base URL at which people's browsers reach this service, such as
+	// https://leat.example.com. Empty: sign-in by an identity provider is off.
+	PublicURL string
+	// TraceURL is where people look at a trace, with people.TracePlace in place of its ID. Empty: they are told the ID alone.
+	TraceURL string
 }
 
 // GitCacheConfig is how gitcache proves itself, and where others than this hub reach it.
@@ -137,6 +145,7 @@ func (c *Config) bind(s *config.Set) {
 	s.String(&c.PublicURL, "distributor-public-url", "", "https:// base URL at which people's browsers reach the distributor; empty: nobody signs in by an identity provider")
 	c.Keys.bind(s)
 	s.Secret(&c.AdminToken, "distributor-admin-token", "", "API token of the user admin; begins with leat_")
+	s.String(&c.TraceURL, "distributor-trace-url", "", "where people look at a trace, such as https://jaeger.example.com/trace/"+people.TracePlace+"; empty: leat trace and the web UI tell only its ID")
 	s.String(&c.AgentSettingsFile, "distributor-agent-settings-file", "", "YAML file with what the agents of all clusters are told, in the form of spec.agent of a Cluster; a cluster's own settings come before it; read at the start")
 	s.Bool(&c.RefusePrivateSinks, "distributor-refuse-private-sinks", false, "refuse notifiers whose sink is in a private network, such as 10.0.0.0/8")
 	s.Strings(&c.AllowedOrigins, "distributor-allowed-origins", nil, "origins whose web pages may call, such as https://ui.example.com, separated by commas")
@@ -194,11 +203,23 @@ func (c *Config) check() error {
 	if err := checkPublicURL(c.PublicURL); err != nil {
 		errs = append(errs, err)
 	}
-	errs = append(errs, checkWebhookURL(c.GitCache.WebhookURL), c.Backends.check(), c.Audit.check())
+	errs = append(errs, checkWebhookURL(c.GitCache.WebhookURL), checkTraceURL(c.TraceURL), c.Backends.check(), c.Audit.check())
 	if c.AgentRate < 0 {
 		errs = append(errs, fmt.Errorf("--distributor-agent-rate: got %d, want 0 or more", c.AgentRate))
 	}
 	return errors.Join(errs...)
+}
+
+// checkTraceURL refuses what no browser should open, and what names no trace.
+func checkTraceURL(text string) error {
+	if text == "" {
+		return nil
+	}
+	u, err := url.Parse(strings.ReplaceAll(text, people.TracePlace, "0"))
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || !strings.Contains(text, people.TracePlace) {
+		return fmt.Errorf("--distributor-trace-url: got %q, want https://HOST with %s, such as https://jaeger.example.com/trace/%[2]s", text, people.TracePlace)
+	}
+	return nil
 }
 
 // checkPublicURL refuses what browsers would not keep a session for: they keep it for https, and on

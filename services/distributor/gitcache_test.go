@@ -15,6 +15,7 @@ import (
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
@@ -189,9 +190,16 @@ func (f *fakeGit) announce(repository, traceparent string, refs ...string) {
 		watcher <- &gitcachev1.WatchRepositoriesResponse{Event: &gitcachev1.RepositoryEvent{
 			Repository: repository, Epoch: 1, ChangedRefs: refs, Traceparent: traceparent,
 			State: &gitcachev1.RepositoryState{Phase: gitcachev1.RepositoryPhase_REPOSITORY_PHASE_READY, Epoch: 1},
+			Time:  timestamppb.New(fetchBegan.Add(fetchTook)), FetchDuration: durationpb.New(fetchTook),
 		}}
 	}
 }
+
+// fetchBegan and fetchTook are the fetch of each change that a fakeGit announces.
+var (
+	fetchBegan = time.Date(2026, time.January, 2, 3, 4, 5, 0, time.UTC)
+	fetchTook  = 1500 * time.Millisecond
+)
 
 // watches is how many watches have begun. Watches of a replica that was stopped may end later than
 // it.

@@ -78,7 +78,7 @@ func newReplica(t *testing.T, git *fakeGit, change ...func(*distributor.Config))
 		GitCacheURL: h.git.url,
 		Service:     hubkeys.Config(identity.ServiceDistributor),
 		AdminToken:  secret.Text(adminToken),
-		TunnelURL:   "https://tunnel.example",
+		Addresses:   distributor.Addresses{TunnelURL: "https://tunnel.example"},
 		Intervals:   distributor.Intervals{CatalogPoll: 50 * time.Millisecond},
 		Audit:       distributor.AuditConfig{Config: auditout.Config{Outputs: []string{"none"}}},
 		Telemetry:   telemetry.Config{LogOutput: t.Output()},

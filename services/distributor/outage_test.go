@@ -112,6 +112,9 @@ func TestRunRefusesSettings(t *testing.T) {
 		"short admin token": func(c *distributor.Config) { c.AdminToken = "leat_short" },
 		"guessable token":   func(c *distributor.Config) { c.AdminToken = "leat_0123456789abcdefghijklmnop" },
 		"database":          func(c *distributor.Config) { c.DatabaseURL = "mysql://" + filepath.ToSlash(c.DataDir) },
+		"trace of no host":  func(c *distributor.Config) { c.TraceURL = "{traceID}" },
+		"trace of nothing":  func(c *distributor.Config) { c.TraceURL = "https://jaeger.example.com/trace/" },
+		"trace of a script": func(c *distributor.Config) { c.TraceURL = "javascript://jaeger/{traceID}" },
 	} {
 		cfg := good
 		change(&cfg)

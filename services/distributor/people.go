@@ -38,7 +38,7 @@ func (s *spine) openPeople(content *delivery, web *ui.UI) *people.Service {
 		},
 		Logger: s.logger,
 		Settings: people.Settings{
-			Version: app.Version(), TunnelURL: s.cfg.TunnelURL, RedirectURI: s.cfg.redirectURI(), UIURL: uiURL, WebhookURL: s.cfg.webhookURL(),
+			Version: app.Version(), TunnelURL: s.cfg.TunnelURL, RedirectURI: s.cfg.redirectURI(), UIURL: uiURL, WebhookURL: s.cfg.webhookURL(), TraceURL: s.cfg.TraceURL,
 			RolloutWait: cmp.Or(s.cfg.Intervals.RolloutWait, rolloutWait),
 		},
 	})

@@ -77,7 +77,7 @@ func start(t testing.TB, gitcacheURL string) *Hub {
 		GitCacheURL: gitcacheURL,
 		Service:     hubkeys.Config(identity.ServiceDistributor),
 		AdminToken:  secret.Text(Token),
-		TunnelURL:   "https://" + nowhere,
+		Addresses:   distributor.Addresses{TunnelURL: "https://" + nowhere},
 		// Back ends that scripts name are on this machine.
 		AllowLocalAgents: true,
 		Audit:            distributor.AuditConfig{Config: auditout.Config{Outputs: []string{"none"}}},

@@ -49,7 +49,12 @@ func serviceOf(message *distributorv1.PlanService) (plan.Service, error) {
 	service := plan.Service{
 		Name: message.GetName(), UID: message.GetUid(), SpecDigest: message.GetSpecDigest(),
 		ConfigDigest: message.GetConfigDigest(), SyncRequest: message.GetSyncRequest(), Spec: spec,
-		Traceparent: message.GetTraceparent(),
+		Trigger: plan.Trigger{
+			Traceparent: message.GetTraceparent(), Fetch: message.GetFetchDuration().AsDuration(),
+		},
+	}
+	if message.GetFetchBeganAt() != nil {
+		service.FetchBegan = message.GetFetchBeganAt().AsTime()
 	}
 	if err != nil {
 		service.Refused = wire.Refused(err)
@@ -72,7 +77,8 @@ func reportOf(s report.Status) *distributorv1.ServiceReport {
 		AppliedConfigDigest: s.Applied.ConfigDigest, Counts: countsOf(s.Counts),
 		AppliedAt: timeOf(s.Applied.At), ApplyDuration: durationpb.New(s.Applied.Took),
 		ObservedSyncRequest: s.ObservedSyncRequest, PhaseSince: timeOf(s.PhaseSince),
-		PlannedAt: timeOf(s.Planned), Timings: timingsOf(s.Timings), Drift: driftOf(s.Drift),
+		PlannedAt: timeOf(s.Planned), Traceparent: s.Trigger.Traceparent, FetchBeganAt: timeOf(s.Trigger.FetchBegan),
+		FetchDuration: spanOf(s.Trigger.Fetch), Timings: timingsOf(s.Timings), Drift: driftOf(s.Drift),
 		Tests: testsOf(s.Tests), RunningTest: runningTestOf(s.RunningTest), DryRun: dryRunOf(s.DryRun), Warnings: s.Warnings,
 	}
 	for _, o := range s.Objects {

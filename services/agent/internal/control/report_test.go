@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
@@ -30,6 +31,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/fields"
 	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
@@ -261,6 +263,42 @@ func TestDriftOnTheWire(t *testing.T) {
 		}}
 		if diff := cmp.Diff(want, h.requests[0].GetServices()[0].GetDrift(), protocmp.Transform()); diff != "" {
 			t.Errorf("drift (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestTriggerTravels takes what brought a change out of a plan, and reports it.
+func TestTriggerTravels(t *testing.T) {
+	began := time.Unix(1000, 5).UTC()
+	want := &distributorv1.ServiceReport{
+		Traceparent: "00-1-2-01", FetchBeganAt: timestamppb.New(began), FetchDuration: durationpb.New(1500 * time.Millisecond),
+	}
+	plans := delivered(t, &distributorv1.Plan{Cluster: "mill", Version: "v1", Services: []*distributorv1.PlanService{
+		{Name: "traced", Apply: &distributorv1.ApplySpec{}, Traceparent: want.GetTraceparent(), FetchBeganAt: want.GetFetchBeganAt(), FetchDuration: want.GetFetchDuration()},
+		{Name: "edited", Apply: &distributorv1.ApplySpec{}},
+	}})
+	for _, p := range plans {
+		if got := p.Services[0].Trigger; got != (plan.Trigger{Traceparent: "00-1-2-01", FetchBegan: began, Fetch: 1500 * time.Millisecond}) {
+			t.Errorf("got %+v, want what the plan says", got)
+		}
+		if got := p.Services[1].Trigger; got != (plan.Trigger{}) {
+			t.Errorf("without a fetch: got %+v, want nothing", got)
+		}
+	}
+	withReports(t, nil, func(t *testing.T, h *reportHub, r *control.Reports) {
+		r.Adopted("v")
+		for _, entry := range plans[0].Services {
+			s := status(entry.Name, report.Healthy)
+			s.Trigger = entry.Trigger
+			r.Report(s)
+		}
+		pass(time.Minute)
+		for _, sent := range h.requests[0].GetServices() {
+			got := &distributorv1.ServiceReport{Traceparent: sent.GetTraceparent(), FetchBeganAt: sent.GetFetchBeganAt(), FetchDuration: sent.GetFetchDuration()}
+			want := map[string]*distributorv1.ServiceReport{"traced": want, "edited": {}}[sent.GetService()]
+			if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", sent.GetService(), diff)
+			}
 		}
 	})
 }

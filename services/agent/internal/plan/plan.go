@@ -59,8 +59,18 @@ type Service struct {
 	// Refused is why this agent cannot reconcile the service as its spec asks, and so leaves it
 	// unchanged. Nil: it can.
 	Refused *reason.Problem
-	// Traceparent is the W3C trace context of the latest change's cause. Empty: not traced.
+	// Trigger is what brought the latest change. It is embedded because inventories hold its fields beside the others.
+	Trigger
+}
+
+// Trigger is what brought a change, as the hub tells it. It is comparable.
+type Trigger struct {
+	// Traceparent is a W3C trace context. Empty: not traced.
 	Traceparent string
+	// FetchBegan is when the hub began the fetch that brought the change, on its clock. Zero: none did.
+	FetchBegan time.Time `json:",omitzero"`
+	// Fetch is how long that took.
+	Fetch time.Duration `json:",omitempty"`
 }
 
 // Bundle is the content of one source.

@@ -37,7 +37,7 @@ func entry() plan.Service {
 				DependsOn: []syncpolicy.Dependency{{Service: "db"}}, Tests: &syncpolicy.Tests{Path: "tests"}, ServiceAccount: "deployer",
 			},
 		},
-		SyncRequest: "again", Refused: &reason.Problem{Reason: reason.ManifestInvalid, Message: "no"}, Traceparent: "00-1-2-01",
+		SyncRequest: "again", Refused: &reason.Problem{Reason: reason.ManifestInvalid, Message: "no"}, Trigger: plan.Trigger{Traceparent: "00-1-2-01"},
 	}
 }
 

@@ -29,7 +29,8 @@ func TestTimings(t *testing.T) {
 			return nil
 		}
 		s, planned := w.service(t, "s", "a"), time.Now().Add(-time.Minute)
-		arrived := time.Now()
+		s.Trigger = plan.Trigger{Traceparent: "the change's", FetchBegan: planned.Add(-time.Second), Fetch: time.Second}
+		trigger, arrived := s.Trigger, time.Now()
 		w.engine.SetPlan(plan.Plan{Version: "1", Time: planned, Services: []plan.Service{s}})
 		pass(t, time.Second)
 		if got := w.status("s"); got.Timings != (report.Timings{Arrived: arrived}) || !got.Planned.Equal(planned) || got.Observed.Digests[0] != s.Bundles[0].Digest.String() {
@@ -43,7 +44,9 @@ func TestTimings(t *testing.T) {
 		// No refresh, plan without a change, or object that becomes unhealthy and recovers changes
 		// them.
 		pass(t, 2*time.Hour)
-		w.engine.SetPlan(plan.Plan{Version: "2", Time: time.Now(), Services: []plan.Service{s}})
+		refreshed := s
+		refreshed.Traceparent = "another one's"
+		w.engine.SetPlan(plan.Plan{Version: "2", Time: time.Now(), Services: []plan.Service{refreshed}})
 		pass(t, time.Minute)
 		ref := inventory.RefOf(w.objects[inventory.Key{Kind: "ConfigMap", Namespace: "default", Name: "a"}])
 		for i, state := range []health.State{health.Degraded, health.Healthy} {
@@ -53,8 +56,8 @@ func TestTimings(t *testing.T) {
 			pass(t, time.Minute)
 		}
 		assertPhase(t, w, "s", report.Healthy)
-		if got := w.status("s"); got.Timings != want || !got.Planned.Equal(planned) {
-			t.Errorf("got %+v, planned %v, want what it was: %+v, %v", got.Timings, got.Planned, want, planned)
+		if got := w.status("s"); got.Timings != want || !got.Planned.Equal(planned) || got.Trigger != trigger {
+			t.Errorf("got %+v, planned %v, %+v, want what it was: %+v, %v, %+v", got.Timings, got.Planned, got.Trigger, want, planned, trigger)
 		}
 	})
 }

@@ -13,7 +13,7 @@ import (
 func (s Status) Equal(other Status) bool {
 	return s.Service == other.Service && s.UID == other.UID && s.Phase == other.Phase &&
 		s.PhaseSince.Equal(other.PhaseSince) && s.Problem.Equal(other.Problem) &&
-		s.Observed.Equal(other.Observed) && s.Planned.Equal(other.Planned) && s.Timings == other.Timings &&
+		s.Observed.Equal(other.Observed) && s.Planned.Equal(other.Planned) && s.Trigger == other.Trigger && s.Timings == other.Timings &&
 		s.ObservedSyncRequest == other.ObservedSyncRequest && s.Applied.Equal(other.Applied) &&
 		s.Counts == other.Counts && slices.EqualFunc(s.Objects, other.Objects, equalObjects) &&
 		s.Guarded.Digest == other.Guarded.Digest && slices.EqualFunc(s.Drift, other.Drift, equalDrift) &&

@@ -15,6 +15,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/fields"
 	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/plan"
 )
 
 // Phase is how far a service is on its way from commit to healthy.
@@ -98,6 +99,8 @@ type Status struct {
 	Observed inventory.Applied
 	// Planned is the time of the plan that brought them, on the hub's clock. Zero: unknown.
 	Planned time.Time
+	// Trigger is what brought them, as that plan says.
+	Trigger plan.Trigger
 	// Timings are the times of the latest change. Zero before the first change in this process.
 	Timings Timings
 	// ObservedSyncRequest is the latest sync request that was carried out.

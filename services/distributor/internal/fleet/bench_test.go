@@ -42,7 +42,7 @@ func BenchmarkMemory(b *testing.B) {
 		readPlans(b, v)
 		report("plans")
 		for i := range 3 {
-			v.Resolved(b.Context(), benchSource(0), good(fmt.Sprint("commit ", i)), "")
+			v.Resolved(b.Context(), benchSource(0), good(fmt.Sprint("commit ", i)), nil)
 			readPlans(b, v)
 		}
 		report("replaced-plans")
@@ -79,7 +79,7 @@ func BenchmarkCommit(b *testing.B) {
 	n := 0
 	for b.Loop() {
 		n++
-		v.Resolved(b.Context(), benchSource(0), good(fmt.Sprint("commit ", n)), "")
+		v.Resolved(b.Context(), benchSource(0), good(fmt.Sprint("commit ", n)), nil)
 		readPlans(b, v)
 	}
 	close(done)
@@ -129,7 +129,7 @@ func newBenchFleet(b *testing.B) (*fleet.View, *log) {
 	}
 	refresh(catalog.Changes{Repositories: []*catalog.Repository{{Metadata: catalog.Metadata{Name: "apps", UID: "uid-apps"}}}})
 	for i := range benchServices {
-		v.Resolved(b.Context(), benchSource(i), good(fmt.Sprint("content ", i)), "")
+		v.Resolved(b.Context(), benchSource(i), good(fmt.Sprint("content ", i)), nil)
 	}
 	spec := digest.FromBytes([]byte("spec")).String()
 	for c := range benchClusters {

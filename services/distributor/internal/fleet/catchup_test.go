@@ -34,7 +34,7 @@ func asOf(second int64, content string) catalog.Resolution {
 func TestAReplicaCatchesUp(t *testing.T) {
 	t.Parallel()
 	v, l, _ := newView(t)
-	v.Resolved(t.Context(), app, asOf(1, "one"), "")
+	v.Resolved(t.Context(), app, asOf(1, "one"), nil)
 	extra := catalog.Source{Repository: "demo", Path: "extra"}
 	l.add(catalog.Changes{Services: []*catalog.Service{service("extra", "one", extra)}})
 	l.snapshots = map[catalog.Source]catalog.Resolution{app: asOf(2, "two"), extra: asOf(2, "extra")}
@@ -62,7 +62,7 @@ func TestWithoutTheStoreNobodyGoesBack(t *testing.T) {
 	v, l, _ := newView(t)
 	var versions []string
 	for i := range 20 {
-		v.Resolved(t.Context(), app, asOf(int64(i), fmt.Sprint(i)), "")
+		v.Resolved(t.Context(), app, asOf(int64(i), fmt.Sprint(i)), nil)
 		p, _ := v.Plan("one")
 		versions = append(versions, p.Version)
 	}
@@ -95,13 +95,13 @@ func TestOlderAnswersChangeNothing(t *testing.T) {
 		"a problem beside the old": {catalog.Resolution{Snapshot: good("known").Snapshot, Problem: &catalog.Problem{}, FreshAt: time.Unix(5, 0)}, "known"},
 	} {
 		v, _, _ := newView(t)
-		v.Resolved(t.Context(), app, asOf(5, "known"), "")
-		v.Resolved(t.Context(), app, step.next, "")
+		v.Resolved(t.Context(), app, asOf(5, "known"), nil)
+		v.Resolved(t.Context(), app, step.next, nil)
 		if got := v.Resolution(app).Snapshot.Commit; got != step.want {
 			t.Errorf("%s: got %s, want %s", name, got, step.want)
 		}
 		v, _, _ = newView(t)
-		v.Resolved(t.Context(), app, asOf(5, "known"), "")
+		v.Resolved(t.Context(), app, asOf(5, "known"), nil)
 		v.Stored(t.Context(), app, step.next)
 		if got := v.Resolution(app).Snapshot.Commit; got == "next" && !step.next.FreshAt.After(time.Unix(5, 0)) {
 			t.Errorf("%s: took %s from the store, which is not newer", name, got)
@@ -114,7 +114,7 @@ func TestADownloadLooksOnceMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v, l, _ := newView(t)
 		downloads := fleet.Downloads{View: v}
-		v.Resolved(t.Context(), app, asOf(1, "one"), "")
+		v.Resolved(t.Context(), app, asOf(1, "one"), nil)
 		wanted := digest.FromBytes([]byte("two"))
 		if _, ok := downloads.Bundle("one", wanted); ok {
 			t.Error("found what nobody resolved")

@@ -26,7 +26,7 @@ func TestReadersSeeEditsWhole(t *testing.T) {
 	v, l, _ := newView(t)
 	const edits, commits = 300, 900
 	extra := catalog.Source{Repository: "demo", Path: "extra"}
-	v.Resolved(t.Context(), extra, good("extra"), "")
+	v.Resolved(t.Context(), extra, good("extra"), nil)
 	var writing, reading sync.WaitGroup
 	writing.Go(func() {
 		for edit := range edits {
@@ -38,7 +38,7 @@ func TestReadersSeeEditsWhole(t *testing.T) {
 	})
 	writing.Go(func() {
 		for commit := range commits {
-			v.Resolved(t.Context(), app, good(fmt.Sprint(commit)), "")
+			v.Resolved(t.Context(), app, good(fmt.Sprint(commit)), nil)
 		}
 	})
 	done := make(chan struct{})

@@ -18,9 +18,9 @@ func (v *View) Resolution(source catalog.Source) catalog.Resolution {
 
 // Resolved takes over the content of a source, unless that is an earlier state of the upstream than
 // the known one. It revises the plans in memory that name the source, and no others. A commit that
-// leaves the content as it was costs a plan nothing until it is read. The traceparent is the
-// cause's, or "".
-func (v *View) Resolved(ctx context.Context, source catalog.Source, next catalog.Resolution, traceparent string) {
+// leaves the content as it was costs a plan nothing until it is read. The trigger may be
+// nil.
+func (v *View) Resolved(ctx context.Context, source catalog.Source, next catalog.Resolution, trigger *catalog.Trigger) {
 	v.writing.Lock()
 	defer v.writing.Unlock()
 	last, ok := v.sources.put(source, next)
@@ -48,7 +48,7 @@ func (v *View) Resolved(ctx context.Context, source catalog.Source, next catalog
 		v.BundleBooks.account(set, project, last.Snapshot)
 		v.BundleBooks.account(set, project, next.Snapshot)
 	}
-	changed := v.plans.revise(ctx, set, traceparent)
+	changed := v.plans.revise(ctx, set, trigger)
 	if hasNewSnapshot && !hasNewContent {
 		v.plans.outdate(readers)
 	}
@@ -69,7 +69,7 @@ func (v *View) Stored(ctx context.Context, source catalog.Source, stored catalog
 	}
 	if known.Snapshot == nil || stored.FreshAt.After(known.FreshAt) {
 		stored.Problem = known.Problem
-		v.Resolved(ctx, source, stored, "")
+		v.Resolved(ctx, source, stored, nil)
 	}
 }
 

@@ -63,7 +63,7 @@ func BenchmarkDerived(b *testing.B) {
 			changes.Globals = append(changes.Globals, derivedGlobal(i, 1))
 		}
 		for i := range globals {
-			v.Resolved(b.Context(), benchSource(i), good(fmt.Sprint("content ", i)), "")
+			v.Resolved(b.Context(), benchSource(i), good(fmt.Sprint("content ", i)), nil)
 		}
 		start := time.Now()
 		commit(changes)

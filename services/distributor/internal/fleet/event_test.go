@@ -96,7 +96,7 @@ func (w *world) event(t *rapid.T, repository, commit string) {
 		content := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "content")
 		next := catalog.Resolution{Snapshot: &catalog.Snapshot{Commit: commit, Digest: digest.FromBytes([]byte(content))}}
 		w.resolutions[source] = next
-		w.view.Resolved(t.Context(), source, next, "")
+		w.view.Resolved(t.Context(), source, next, nil)
 	}
 }
 

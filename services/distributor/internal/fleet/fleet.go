@@ -263,7 +263,7 @@ func (v *View) applyLocked(ctx context.Context, changes catalog.Changes, isFirst
 // revise brings plans in line with a change of the catalog, and notifies the watchers of what it touches. The
 // caller holds writing.
 func (v *View) revise(ctx context.Context, set *changeSet) {
-	v.publish(set, v.plans.revise(ctx, set, ""))
+	v.publish(set, v.plans.revise(ctx, set, nil))
 	if namesNewSource(set, v.Catalog) {
 		v.newSources.Set()
 	}

@@ -155,7 +155,7 @@ func TestOnlyPlansThatNameTheSourceChange(t *testing.T) {
 	defer w.Close()
 	_, _ = v.Plan("one")
 	before, _ := v.Plan("two")
-	v.Resolved(t.Context(), app, good("one"), "")
+	v.Resolved(t.Context(), app, good("one"), nil)
 	if keys, _ := w.Take(); len(keys) != 1 || keys[0] != "one" {
 		t.Errorf("got changes of %v, want of one", keys)
 	}
@@ -165,7 +165,7 @@ func TestOnlyPlansThatNameTheSourceChange(t *testing.T) {
 	moved := good("one")
 	moved.Snapshot.Commit = "a later commit"
 	first, _ := v.Plan("one")
-	v.Resolved(t.Context(), app, moved, "")
+	v.Resolved(t.Context(), app, moved, nil)
 	if keys, _ := w.Take(); len(keys) != 0 {
 		t.Errorf("got changes of %v for a commit that does not touch the folder, want none", keys)
 	}
@@ -180,7 +180,7 @@ func TestRecentPlansStayReadable(t *testing.T) {
 	v, _, _ := newView(t)
 	_, _ = v.Plan("one")
 	for i := range 6 {
-		v.Resolved(t.Context(), app, good(fmt.Sprint(i)), "")
+		v.Resolved(t.Context(), app, good(fmt.Sprint(i)), nil)
 	}
 	for i, want := range []bool{false, false, true, true, true, true} {
 		d := digest.FromBytes([]byte(fmt.Sprint(i)))
@@ -203,10 +203,10 @@ func TestReplacedContentKeepsItsCommit(t *testing.T) {
 	v, _, _ := newView(t)
 	first, second, third := good("one"), good("one"), good("two")
 	first.Snapshot.Commit, second.Snapshot.Commit, third.Snapshot.Commit = "first", "second", "third"
-	v.Resolved(t.Context(), app, first, "")
+	v.Resolved(t.Context(), app, first, nil)
 	_, _ = v.Plan("one")
-	v.Resolved(t.Context(), app, second, "")
-	v.Resolved(t.Context(), app, third, "")
+	v.Resolved(t.Context(), app, second, nil)
+	v.Resolved(t.Context(), app, third, nil)
 	if got, _ := v.Bundle("one", first.Snapshot.Digest); got.Commit == "third" || got.Commit == "" {
 		t.Errorf("got %+v, want a commit with that content", got)
 	}
@@ -302,7 +302,7 @@ func TestStatus(t *testing.T) {
 				t.Fatal(err)
 			}
 			v.SetMirror("demo", &catalog.Mirror{Problem: test.mirror})
-			v.Resolved(t.Context(), app, test.resolution, "")
+			v.Resolved(t.Context(), app, test.resolution, nil)
 			p, _ := v.Plan("one")
 			if test.phase != "" {
 				stated := &catalog.ServiceReport{Phase: test.phase, AppliedDigests: test.applied, ObservedSpecDigest: p.Entries[0].SpecDigest, ObservedDigests: test.tried}
@@ -354,7 +354,7 @@ func TestHeldBackRefIsTheSourcesProblem(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			v, _, _ := newView(t)
-			v.Resolved(t.Context(), app, good("one"), "")
+			v.Resolved(t.Context(), app, good("one"), nil)
 			test.mirror.DefaultBranch = "refs/heads/main" // app is at HEAD
 			v.SetMirror("demo", &test.mirror)
 			record, _ := v.Records.Get(catalog.Key{Kind: catalog.KindService, Name: "app"})

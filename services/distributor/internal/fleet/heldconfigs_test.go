@@ -17,7 +17,7 @@ import (
 func TestPlansFollowTheHeldConfiguration(t *testing.T) {
 	t.Parallel()
 	v, l, _ := newView(t)
-	v.Resolved(t.Context(), app, good("one"), "")
+	v.Resolved(t.Context(), app, good("one"), nil)
 	missing := &catalog.Problem{Message: "missing"}
 	put := func(held *catalog.HeldConfig, config string, staged *catalog.StagedConfig) plan.Entry {
 		t.Helper()

@@ -244,7 +244,7 @@ func (o *outlook) report(t *rapid.T) {
 func (o *outlook) resolve(t *rapid.T) {
 	next := good(contents.Draw(t, "content"))
 	next.Snapshot.Commit = o.uid()
-	o.view.Resolved(t.Context(), seenSources.Draw(t, "source").Normal(), next, "")
+	o.view.Resolved(t.Context(), seenSources.Draw(t, "source").Normal(), next, nil)
 }
 
 // replaceRepository has another repository of the name, of whose sources nothing is known.

@@ -227,7 +227,7 @@ func (m *machine) resolve(t *rapid.T) {
 		resolution.Problem = &catalog.Problem{Reason: reason.RefNotFound}
 	}
 	m.model.resolutions[source] = resolution
-	m.view.Resolved(t.Context(), source, resolution, "")
+	m.view.Resolved(t.Context(), source, resolution, nil)
 	m.check(t)
 }
 

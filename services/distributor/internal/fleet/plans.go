@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/leatdev/leat/internal/contract/syncpolicy"
@@ -181,13 +180,13 @@ func (b *planBook) entry(service *catalog.Service) plan.Entry {
 // revise updates the plans in memory that a change touches. It returns the names of clusters whose
 // plan has another version now. The lock is held for one cluster at a time, because a commit may
 // touch all of them.
-func (b *planBook) revise(ctx context.Context, s *changeSet, traceparent string) []string {
+func (b *planBook) revise(ctx context.Context, s *changeSet, trigger *catalog.Trigger) []string {
 	if b.isEmpty() {
 		return nil
 	}
 	var changed []string
 	for cluster, services := range s.services {
-		if b.reviseCluster(ctx, cluster, services, traceparent) {
+		if b.reviseCluster(ctx, cluster, services, trigger) {
 			changed = append(changed, cluster)
 		}
 	}
@@ -201,7 +200,7 @@ func (b *planBook) isEmpty() bool {
 	return len(b.byUID) == 0
 }
 
-func (b *planBook) reviseCluster(ctx context.Context, name string, services map[string]struct{}, traceparent string) (hasChanged bool) {
+func (b *planBook) reviseCluster(ctx context.Context, name string, services map[string]struct{}, trigger *catalog.Trigger) (hasChanged bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if p := b.knownLocked(name); p == nil || p.current == nil {
@@ -215,10 +214,10 @@ func (b *planBook) reviseCluster(ctx context.Context, name string, services map[
 	if p == nil || p.current == nil {
 		return false // the cluster is another one since then
 	}
-	span := b.startSpan(ctx, name, traceparent)
+	_, span := b.tracer.Start(trigger.Follow(ctx), "plan.compute", trace.WithAttributes(attribute.String("leat.cluster", name)))
 	defer span.End()
 	b.updateLocked(p)
-	why := plan.Cause{Time: catalog.Now(), Traceparent: carry(span, traceparent), Last: p.current, Pool: b.pool}
+	why := plan.Cause{Time: catalog.Now(), Trigger: trigger.Within(span), Last: p.current, Pool: b.pool}
 	next := plan.Revise(p.current, b.inputs(cluster, own), gone, why).With(b.ownPart(cluster), why)
 	b.shareLocked(next, p.current)
 	if next.Version == p.current.Version {
@@ -309,27 +308,4 @@ func (b *planBook) forget(clusterUIDs []string) {
 	for _, uid := range clusterUIDs {
 		delete(b.byUID, uid)
 	}
-}
-
-const traceparentKey = "traceparent"
-
-// startSpan begins the span of one plan's computation, below the event that caused it or else below
-// ctx's own.
-func (b *planBook) startSpan(ctx context.Context, cluster, traceparent string) trace.Span {
-	if traceparent != "" {
-		ctx = propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{traceparentKey: traceparent})
-	}
-	_, span := b.tracer.Start(ctx, "plan.compute", trace.WithAttributes(attribute.String("leat.cluster", cluster)))
-	return span
-}
-
-// carry returns the trace context that goes into the plan: the computation's, or the event's if
-// nothing records.
-func carry(span trace.Span, traceparent string) string {
-	if !span.SpanContext().IsValid() {
-		return traceparent
-	}
-	carrier := propagation.MapCarrier{}
-	propagation.TraceContext{}.Inject(trace.ContextWithSpan(context.Background(), span), carrier)
-	return carrier[traceparentKey]
 }

@@ -95,7 +95,7 @@ func TestBundleBooksAreTheCount(t *testing.T) {
 				if refusal != "" {
 					return
 				}
-				v.Resolved(t.Context(), source, catalog.Resolution{Snapshot: next}, "")
+				v.Resolved(t.Context(), source, catalog.Resolution{Snapshot: next}, nil)
 				release()
 			},
 			"": func(t *rapid.T) {
@@ -145,7 +145,7 @@ func TestReservationsCount(t *testing.T) {
 			if refusal != "" {
 				return
 			}
-			v.Resolved(t.Context(), source, catalog.Resolution{Snapshot: next}, "")
+			v.Resolved(t.Context(), source, catalog.Resolution{Snapshot: next}, nil)
 			release()
 		})
 	}
@@ -206,10 +206,10 @@ func TestReturningContentNeedsRoom(t *testing.T) {
 	}
 	a, b := service("shop.a", "c0", first), service("shop.b", "c0", second)
 	change(catalog.Changes{Services: []*catalog.Service{a}})
-	v.Resolved(t.Context(), first, catalog.Resolution{Snapshot: sizedSnapshot(60)}, "")
+	v.Resolved(t.Context(), first, catalog.Resolution{Snapshot: sizedSnapshot(60)}, nil)
 	change(catalog.Changes{Deleted: []catalog.Tombstone{{Key: a.Key(), UID: a.UID}}})
 	change(catalog.Changes{Services: []*catalog.Service{b}})
-	v.Resolved(t.Context(), second, catalog.Resolution{Snapshot: sizedSnapshot(61)}, "")
+	v.Resolved(t.Context(), second, catalog.Resolution{Snapshot: sizedSnapshot(61)}, nil)
 	change(catalog.Changes{Services: []*catalog.Service{a}})
 	if use := v.BundleBooks.BundleUse("shop"); use.Bytes != 61 || v.Resolution(first).Snapshot != nil {
 		t.Errorf("got %+v and %v, want the second service's alone", use, v.Resolution(first))

@@ -142,7 +142,7 @@ func TestSecPlansWaitForReportsThatDecide(t *testing.T) {
 	l, all := derivedReports(catalog.PhaseHealthy)
 	before := newDerivedView(l, fleet.AtOnce{})
 	before.add(t, all)
-	before.Resolved(t.Context(), app, good("first"), "")
+	before.Resolved(t.Context(), app, good("first"), nil)
 	applied := entryOf(before)
 	report := l.derived[all.Clusters[0].UID][0]
 	report.Report.ObservedSpecDigest, report.Report.AppliedDigests = applied.SpecDigest, []string{applied.Bundles[0].Digest.String()}
@@ -153,7 +153,7 @@ func TestSecPlansWaitForReportsThatDecide(t *testing.T) {
 	if err := v.Load(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	v.Resolved(t.Context(), app, good("first"), "")
+	v.Resolved(t.Context(), app, good("first"), nil)
 	if !fleet.IsUndecided(v.View, "one") || len(entryOf(v).Bundles) != 0 {
 		t.Error("a plan is given that may take away what the cluster has")
 	}
@@ -211,7 +211,7 @@ func TestADamagedReportHoldsNothingUp(t *testing.T) {
 	if err := errors.Join(v.Load(t.Context()), fleet.ReadReports(t.Context(), v.View), fleet.AwaitSettled(t.Context(), v.View)); err != nil {
 		t.Fatal(err)
 	}
-	v.Resolved(t.Context(), app, good("first"), "")
+	v.Resolved(t.Context(), app, good("first"), nil)
 	if phase, problem := reported(t, v, "one"); phase != catalog.PhaseHealthy || problem != nil && problem.Reason == reason.ReportUnread {
 		t.Errorf("got %s, %v, want the report that can be read", phase, problem)
 	}

@@ -59,7 +59,7 @@ func TestTalliesAreTheCount(t *testing.T) {
 				if rapid.IntRange(0, 3).Draw(t, "fails") == 0 {
 					next.Problem = &catalog.Problem{Reason: reason.RefNotFound}
 				}
-				v.Resolved(t.Context(), catalog.Source{Repository: "demo", Path: paths.Draw(t, "path")}, next, "")
+				v.Resolved(t.Context(), catalog.Source{Repository: "demo", Path: paths.Draw(t, "path")}, next, nil)
 			},
 			"report": func(t *rapid.T) {
 				s, ok := v.Catalog.Service(names.Draw(t, "name"))

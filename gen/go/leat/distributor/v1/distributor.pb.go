@@ -1300,7 +1300,12 @@ type ServiceReport struct {
 	Warnings []string `protobuf:"bytes,27,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	// The test that the service waits for, without an end: message is the reason why its object waits, in at most 200
 	// bytes. Unset while no test runs, and from agents that do not report it.
-	RunningTest   *TestReport `protobuf:"bytes,28,opt,name=running_test,json=runningTest,proto3" json:"running_test,omitempty"`
+	RunningTest *TestReport `protobuf:"bytes,28,opt,name=running_test,json=runningTest,proto3" json:"running_test,omitempty"`
+	// The plan entry's traceparent, fetch_began_at and fetch_duration, as they were when the content that was last tried
+	// arrived. Unset after a restart of the agent until the next change, and from agents that do not report it.
+	Traceparent   string                 `protobuf:"bytes,29,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
+	FetchBeganAt  *timestamppb.Timestamp `protobuf:"bytes,30,opt,name=fetch_began_at,json=fetchBeganAt,proto3" json:"fetch_began_at,omitempty"`
+	FetchDuration *durationpb.Duration   `protobuf:"bytes,31,opt,name=fetch_duration,json=fetchDuration,proto3" json:"fetch_duration,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1527,6 +1532,27 @@ func (x *ServiceReport) GetWarnings() []string {
 func (x *ServiceReport) GetRunningTest() *TestReport {
 	if x != nil {
 		return x.RunningTest
+	}
+	return nil
+}
+
+func (x *ServiceReport) GetTraceparent() string {
+	if x != nil {
+		return x.Traceparent
+	}
+	return ""
+}
+
+func (x *ServiceReport) GetFetchBeganAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.FetchBeganAt
+	}
+	return nil
+}
+
+func (x *ServiceReport) GetFetchDuration() *durationpb.Duration {
+	if x != nil {
+		return x.FetchDuration
 	}
 	return nil
 }
@@ -3344,7 +3370,7 @@ const file_leat_distributor_v1_distributor_proto_rawDesc = "" +
 	"\x14ReportStatusResponse\x12\x1b\n" +
 	"\twant_full\x18\x01 \x01(\bR\bwantFull\x12.\n" +
 	"\x10current_instance\x18\x02 \x01(\tH\x00R\x0fcurrentInstance\x88\x01\x01B\x13\n" +
-	"\x11_current_instance\"\x82\v\n" +
+	"\x11_current_instance\"\xa8\f\n" +
 	"\rServiceReport\x12\x18\n" +
 	"\aservice\x18\x01 \x01(\tR\aservice\x12\x1f\n" +
 	"\vservice_uid\x18\x02 \x01(\tR\n" +
@@ -3378,7 +3404,10 @@ const file_leat_distributor_v1_distributor_proto_rawDesc = "" +
 	"\x10applied_versions\x18\x19 \x03(\tR\x0fappliedVersions\x12+\n" +
 	"\x11observed_versions\x18\x1a \x03(\tR\x10observedVersions\x12\x1a\n" +
 	"\bwarnings\x18\x1b \x03(\tR\bwarnings\x12B\n" +
-	"\frunning_test\x18\x1c \x01(\v2\x1f.leat.distributor.v1.TestReportR\vrunningTest\"\xf6\x01\n" +
+	"\frunning_test\x18\x1c \x01(\v2\x1f.leat.distributor.v1.TestReportR\vrunningTest\x12 \n" +
+	"\vtraceparent\x18\x1d \x01(\tR\vtraceparent\x12@\n" +
+	"\x0efetch_began_at\x18\x1e \x01(\v2\x1a.google.protobuf.TimestampR\ffetchBeganAt\x12@\n" +
+	"\x0efetch_duration\x18\x1f \x01(\v2\x19.google.protobuf.DurationR\rfetchDuration\"\xf6\x01\n" +
 	"\n" +
 	"TestReport\x12)\n" +
 	"\x03ref\x18\x01 \x01(\v2\x17.leat.type.v1.ObjectRefR\x03ref\x12\x16\n" +
@@ -3651,62 +3680,64 @@ var file_leat_distributor_v1_distributor_proto_depIdxs = []int32{
 	19, // 25: leat.distributor.v1.ServiceReport.dry_run:type_name -> leat.distributor.v1.DryRunReport
 	53, // 26: leat.distributor.v1.ServiceReport.guarded:type_name -> leat.type.v1.ObjectRef
 	18, // 27: leat.distributor.v1.ServiceReport.running_test:type_name -> leat.distributor.v1.TestReport
-	53, // 28: leat.distributor.v1.TestReport.ref:type_name -> leat.type.v1.ObjectRef
-	45, // 29: leat.distributor.v1.TestReport.started_at:type_name -> google.protobuf.Timestamp
-	45, // 30: leat.distributor.v1.TestReport.ended_at:type_name -> google.protobuf.Timestamp
-	20, // 31: leat.distributor.v1.DryRunReport.changes:type_name -> leat.distributor.v1.DryRunChange
-	53, // 32: leat.distributor.v1.DryRunChange.ref:type_name -> leat.type.v1.ObjectRef
-	0,  // 33: leat.distributor.v1.DryRunChange.action:type_name -> leat.distributor.v1.DryRunAction
-	53, // 34: leat.distributor.v1.ObjectDrift.ref:type_name -> leat.type.v1.ObjectRef
-	22, // 35: leat.distributor.v1.ObjectDrift.fields:type_name -> leat.distributor.v1.FieldDrift
-	45, // 36: leat.distributor.v1.Timings.arrived_at:type_name -> google.protobuf.Timestamp
-	47, // 37: leat.distributor.v1.Timings.download:type_name -> google.protobuf.Duration
-	47, // 38: leat.distributor.v1.Timings.render:type_name -> google.protobuf.Duration
-	47, // 39: leat.distributor.v1.Timings.apply:type_name -> google.protobuf.Duration
-	47, // 40: leat.distributor.v1.Timings.healthy:type_name -> google.protobuf.Duration
-	47, // 41: leat.distributor.v1.Timings.render_wait:type_name -> google.protobuf.Duration
-	45, // 42: leat.distributor.v1.ClusterReport.started_at:type_name -> google.protobuf.Timestamp
-	26, // 43: leat.distributor.v1.ClusterReport.overview:type_name -> leat.distributor.v1.ClusterOverview
-	25, // 44: leat.distributor.v1.ClusterReport.lock:type_name -> leat.distributor.v1.ClusterLock
-	27, // 45: leat.distributor.v1.ClusterOverview.nodes:type_name -> leat.distributor.v1.NodesOverview
-	29, // 46: leat.distributor.v1.ClusterOverview.pods:type_name -> leat.distributor.v1.PodsOverview
-	30, // 47: leat.distributor.v1.ClusterOverview.warnings:type_name -> leat.distributor.v1.WarningsOverview
-	28, // 48: leat.distributor.v1.NodesOverview.capacity:type_name -> leat.distributor.v1.ResourceTotals
-	28, // 49: leat.distributor.v1.NodesOverview.allocatable:type_name -> leat.distributor.v1.ResourceTotals
-	44, // 50: leat.distributor.v1.NodesOverview.kubelet_versions:type_name -> leat.distributor.v1.NodesOverview.KubeletVersionsEntry
-	31, // 51: leat.distributor.v1.WarningsOverview.latest:type_name -> leat.distributor.v1.ClusterWarning
-	45, // 52: leat.distributor.v1.ClusterWarning.last_seen_at:type_name -> google.protobuf.Timestamp
-	47, // 53: leat.distributor.v1.CheckAccessResponse.max_age:type_name -> google.protobuf.Duration
-	34, // 54: leat.distributor.v1.CheckAccessResponse.extra:type_name -> leat.distributor.v1.ExtraAttribute
-	35, // 55: leat.distributor.v1.CheckAccessResponse.grants:type_name -> leat.distributor.v1.NarrowedGrant
-	54, // 56: leat.distributor.v1.CheckAccessResponse.permissions:type_name -> leat.options.v1.Permission
-	55, // 57: leat.distributor.v1.NarrowedGrant.rules:type_name -> leat.type.v1.AccessRule
-	38, // 58: leat.distributor.v1.ListReceptiveClustersResponse.clusters:type_name -> leat.distributor.v1.ReceptiveCluster
-	1,  // 59: leat.distributor.v1.DistributorService.Enroll:input_type -> leat.distributor.v1.EnrollRequest
-	3,  // 60: leat.distributor.v1.DistributorService.RefreshToken:input_type -> leat.distributor.v1.RefreshTokenRequest
-	5,  // 61: leat.distributor.v1.DistributorService.GetPlan:input_type -> leat.distributor.v1.GetPlanRequest
-	7,  // 62: leat.distributor.v1.DistributorService.GetDigest:input_type -> leat.distributor.v1.GetDigestRequest
-	9,  // 63: leat.distributor.v1.DistributorService.WatchPlan:input_type -> leat.distributor.v1.WatchPlanRequest
-	13, // 64: leat.distributor.v1.DistributorService.GetServiceConfig:input_type -> leat.distributor.v1.GetServiceConfigRequest
-	15, // 65: leat.distributor.v1.DistributorService.ReportStatus:input_type -> leat.distributor.v1.ReportStatusRequest
-	32, // 66: leat.distributor.v1.AccessService.CheckAccess:input_type -> leat.distributor.v1.CheckAccessRequest
-	36, // 67: leat.distributor.v1.ReceptionService.ListReceptiveClusters:input_type -> leat.distributor.v1.ListReceptiveClustersRequest
-	39, // 68: leat.distributor.v1.ReceptionService.CreateHubToken:input_type -> leat.distributor.v1.CreateHubTokenRequest
-	2,  // 69: leat.distributor.v1.DistributorService.Enroll:output_type -> leat.distributor.v1.EnrollResponse
-	4,  // 70: leat.distributor.v1.DistributorService.RefreshToken:output_type -> leat.distributor.v1.RefreshTokenResponse
-	6,  // 71: leat.distributor.v1.DistributorService.GetPlan:output_type -> leat.distributor.v1.GetPlanResponse
-	8,  // 72: leat.distributor.v1.DistributorService.GetDigest:output_type -> leat.distributor.v1.GetDigestResponse
-	10, // 73: leat.distributor.v1.DistributorService.WatchPlan:output_type -> leat.distributor.v1.WatchPlanResponse
-	14, // 74: leat.distributor.v1.DistributorService.GetServiceConfig:output_type -> leat.distributor.v1.GetServiceConfigResponse
-	16, // 75: leat.distributor.v1.DistributorService.ReportStatus:output_type -> leat.distributor.v1.ReportStatusResponse
-	33, // 76: leat.distributor.v1.AccessService.CheckAccess:output_type -> leat.distributor.v1.CheckAccessResponse
-	37, // 77: leat.distributor.v1.ReceptionService.ListReceptiveClusters:output_type -> leat.distributor.v1.ListReceptiveClustersResponse
-	40, // 78: leat.distributor.v1.ReceptionService.CreateHubToken:output_type -> leat.distributor.v1.CreateHubTokenResponse
-	69, // [69:79] is the sub-list for method output_type
-	59, // [59:69] is the sub-list for method input_type
-	59, // [59:59] is the sub-list for extension type_name
-	59, // [59:59] is the sub-list for extension extendee
-	0,  // [0:59] is the sub-list for field type_name
+	45, // 28: leat.distributor.v1.ServiceReport.fetch_began_at:type_name -> google.protobuf.Timestamp
+	47, // 29: leat.distributor.v1.ServiceReport.fetch_duration:type_name -> google.protobuf.Duration
+	53, // 30: leat.distributor.v1.TestReport.ref:type_name -> leat.type.v1.ObjectRef
+	45, // 31: leat.distributor.v1.TestReport.started_at:type_name -> google.protobuf.Timestamp
+	45, // 32: leat.distributor.v1.TestReport.ended_at:type_name -> google.protobuf.Timestamp
+	20, // 33: leat.distributor.v1.DryRunReport.changes:type_name -> leat.distributor.v1.DryRunChange
+	53, // 34: leat.distributor.v1.DryRunChange.ref:type_name -> leat.type.v1.ObjectRef
+	0,  // 35: leat.distributor.v1.DryRunChange.action:type_name -> leat.distributor.v1.DryRunAction
+	53, // 36: leat.distributor.v1.ObjectDrift.ref:type_name -> leat.type.v1.ObjectRef
+	22, // 37: leat.distributor.v1.ObjectDrift.fields:type_name -> leat.distributor.v1.FieldDrift
+	45, // 38: leat.distributor.v1.Timings.arrived_at:type_name -> google.protobuf.Timestamp
+	47, // 39: leat.distributor.v1.Timings.download:type_name -> google.protobuf.Duration
+	47, // 40: leat.distributor.v1.Timings.render:type_name -> google.protobuf.Duration
+	47, // 41: leat.distributor.v1.Timings.apply:type_name -> google.protobuf.Duration
+	47, // 42: leat.distributor.v1.Timings.healthy:type_name -> google.protobuf.Duration
+	47, // 43: leat.distributor.v1.Timings.render_wait:type_name -> google.protobuf.Duration
+	45, // 44: leat.distributor.v1.ClusterReport.started_at:type_name -> google.protobuf.Timestamp
+	26, // 45: leat.distributor.v1.ClusterReport.overview:type_name -> leat.distributor.v1.ClusterOverview
+	25, // 46: leat.distributor.v1.ClusterReport.lock:type_name -> leat.distributor.v1.ClusterLock
+	27, // 47: leat.distributor.v1.ClusterOverview.nodes:type_name -> leat.distributor.v1.NodesOverview
+	29, // 48: leat.distributor.v1.ClusterOverview.pods:type_name -> leat.distributor.v1.PodsOverview
+	30, // 49: leat.distributor.v1.ClusterOverview.warnings:type_name -> leat.distributor.v1.WarningsOverview
+	28, // 50: leat.distributor.v1.NodesOverview.capacity:type_name -> leat.distributor.v1.ResourceTotals
+	28, // 51: leat.distributor.v1.NodesOverview.allocatable:type_name -> leat.distributor.v1.ResourceTotals
+	44, // 52: leat.distributor.v1.NodesOverview.kubelet_versions:type_name -> leat.distributor.v1.NodesOverview.KubeletVersionsEntry
+	31, // 53: leat.distributor.v1.WarningsOverview.latest:type_name -> leat.distributor.v1.ClusterWarning
+	45, // 54: leat.distributor.v1.ClusterWarning.last_seen_at:type_name -> google.protobuf.Timestamp
+	47, // 55: leat.distributor.v1.CheckAccessResponse.max_age:type_name -> google.protobuf.Duration
+	34, // 56: leat.distributor.v1.CheckAccessResponse.extra:type_name -> leat.distributor.v1.ExtraAttribute
+	35, // 57: leat.distributor.v1.CheckAccessResponse.grants:type_name -> leat.distributor.v1.NarrowedGrant
+	54, // 58: leat.distributor.v1.CheckAccessResponse.permissions:type_name -> leat.options.v1.Permission
+	55, // 59: leat.distributor.v1.NarrowedGrant.rules:type_name -> leat.type.v1.AccessRule
+	38, // 60: leat.distributor.v1.ListReceptiveClustersResponse.clusters:type_name -> leat.distributor.v1.ReceptiveCluster
+	1,  // 61: leat.distributor.v1.DistributorService.Enroll:input_type -> leat.distributor.v1.EnrollRequest
+	3,  // 62: leat.distributor.v1.DistributorService.RefreshToken:input_type -> leat.distributor.v1.RefreshTokenRequest
+	5,  // 63: leat.distributor.v1.DistributorService.GetPlan:input_type -> leat.distributor.v1.GetPlanRequest
+	7,  // 64: leat.distributor.v1.DistributorService.GetDigest:input_type -> leat.distributor.v1.GetDigestRequest
+	9,  // 65: leat.distributor.v1.DistributorService.WatchPlan:input_type -> leat.distributor.v1.WatchPlanRequest
+	13, // 66: leat.distributor.v1.DistributorService.GetServiceConfig:input_type -> leat.distributor.v1.GetServiceConfigRequest
+	15, // 67: leat.distributor.v1.DistributorService.ReportStatus:input_type -> leat.distributor.v1.ReportStatusRequest
+	32, // 68: leat.distributor.v1.AccessService.CheckAccess:input_type -> leat.distributor.v1.CheckAccessRequest
+	36, // 69: leat.distributor.v1.ReceptionService.ListReceptiveClusters:input_type -> leat.distributor.v1.ListReceptiveClustersRequest
+	39, // 70: leat.distributor.v1.ReceptionService.CreateHubToken:input_type -> leat.distributor.v1.CreateHubTokenRequest
+	2,  // 71: leat.distributor.v1.DistributorService.Enroll:output_type -> leat.distributor.v1.EnrollResponse
+	4,  // 72: leat.distributor.v1.DistributorService.RefreshToken:output_type -> leat.distributor.v1.RefreshTokenResponse
+	6,  // 73: leat.distributor.v1.DistributorService.GetPlan:output_type -> leat.distributor.v1.GetPlanResponse
+	8,  // 74: leat.distributor.v1.DistributorService.GetDigest:output_type -> leat.distributor.v1.GetDigestResponse
+	10, // 75: leat.distributor.v1.DistributorService.WatchPlan:output_type -> leat.distributor.v1.WatchPlanResponse
+	14, // 76: leat.distributor.v1.DistributorService.GetServiceConfig:output_type -> leat.distributor.v1.GetServiceConfigResponse
+	16, // 77: leat.distributor.v1.DistributorService.ReportStatus:output_type -> leat.distributor.v1.ReportStatusResponse
+	33, // 78: leat.distributor.v1.AccessService.CheckAccess:output_type -> leat.distributor.v1.CheckAccessResponse
+	37, // 79: leat.distributor.v1.ReceptionService.ListReceptiveClusters:output_type -> leat.distributor.v1.ListReceptiveClustersResponse
+	40, // 80: leat.distributor.v1.ReceptionService.CreateHubToken:output_type -> leat.distributor.v1.CreateHubTokenResponse
+	71, // [71:81] is the sub-list for method output_type
+	61, // [61:71] is the sub-list for method input_type
+	61, // [61:61] is the sub-list for extension type_name
+	61, // [61:61] is the sub-list for extension extendee
+	0,  // [0:61] is the sub-list for field type_name
 }
 
 func init() { file_leat_distributor_v1_distributor_proto_init() }

@@ -326,7 +326,11 @@ type PlanService struct {
 	// that begins with "regenerate." also has what templates generated made again, once.
 	SyncRequest string `protobuf:"bytes,7,opt,name=sync_request,json=syncRequest,proto3" json:"sync_request,omitempty"`
 	// W3C trace context of the cause of the latest change. Empty if it was not traced.
-	Traceparent   string `protobuf:"bytes,8,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
+	Traceparent string `protobuf:"bytes,8,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
+	// When gitcache began the fetch that brought that change, on the hub's clock. Unset if a document's change brought it.
+	FetchBeganAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=fetch_began_at,json=fetchBeganAt,proto3" json:"fetch_began_at,omitempty"`
+	// How long that fetch took. Unset like fetch_began_at.
+	FetchDuration *durationpb.Duration `protobuf:"bytes,10,opt,name=fetch_duration,json=fetchDuration,proto3" json:"fetch_duration,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -415,6 +419,20 @@ func (x *PlanService) GetTraceparent() string {
 		return x.Traceparent
 	}
 	return ""
+}
+
+func (x *PlanService) GetFetchBeganAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.FetchBeganAt
+	}
+	return nil
+}
+
+func (x *PlanService) GetFetchDuration() *durationpb.Duration {
+	if x != nil {
+		return x.FetchDuration
+	}
+	return nil
 }
 
 // PlanBundle is the content of one source.
@@ -680,7 +698,7 @@ const file_leat_distributor_v1_plan_proto_rawDesc = "" +
 	"\x03sum\x18\x06 \x01(\tR\x03sum\x127\n" +
 	"\bsettings\x18\a \x01(\v2\x1b.leat.type.v1.AgentSettingsR\bsettings\x120\n" +
 	"\x05facts\x18\b \x01(\v2\x1a.leat.type.v1.ClusterFactsR\x05facts\x12J\n" +
-	"\x13removals_held_since\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\x11removalsHeldSince\"\xaf\x02\n" +
+	"\x13removals_held_since\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\x11removalsHeldSince\"\xb3\x03\n" +
 	"\vPlanService\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\tR\x03uid\x12\x1f\n" +
@@ -690,7 +708,10 @@ const file_leat_distributor_v1_plan_proto_rawDesc = "" +
 	"\abundles\x18\x05 \x03(\v2\x1f.leat.distributor.v1.PlanBundleR\abundles\x124\n" +
 	"\x05apply\x18\x06 \x01(\v2\x1e.leat.distributor.v1.ApplySpecR\x05apply\x12!\n" +
 	"\fsync_request\x18\a \x01(\tR\vsyncRequest\x12 \n" +
-	"\vtraceparent\x18\b \x01(\tR\vtraceparent\"\xba\x01\n" +
+	"\vtraceparent\x18\b \x01(\tR\vtraceparent\x12@\n" +
+	"\x0efetch_began_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\ffetchBeganAt\x12@\n" +
+	"\x0efetch_duration\x18\n" +
+	" \x01(\v2\x19.google.protobuf.DurationR\rfetchDuration\"\xba\x01\n" +
 	"\n" +
 	"PlanBundle\x12\x16\n" +
 	"\x06digest\x18\x01 \x01(\tR\x06digest\x12\x16\n" +
@@ -762,15 +783,17 @@ var file_leat_distributor_v1_plan_proto_depIdxs = []int32{
 	6,  // 9: leat.distributor.v1.PlanDelta.removals_held_since:type_name -> google.protobuf.Timestamp
 	4,  // 10: leat.distributor.v1.PlanService.bundles:type_name -> leat.distributor.v1.PlanBundle
 	5,  // 11: leat.distributor.v1.PlanService.apply:type_name -> leat.distributor.v1.ApplySpec
-	9,  // 12: leat.distributor.v1.ApplySpec.health_timeout:type_name -> google.protobuf.Duration
-	0,  // 13: leat.distributor.v1.ApplySpec.renderer:type_name -> leat.distributor.v1.Renderer
-	10, // 14: leat.distributor.v1.ApplySpec.policy:type_name -> leat.type.v1.SyncPolicy
-	11, // 15: leat.distributor.v1.ApplySpec.render:type_name -> leat.type.v1.RenderStep
-	16, // [16:16] is the sub-list for method output_type
-	16, // [16:16] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	6,  // 12: leat.distributor.v1.PlanService.fetch_began_at:type_name -> google.protobuf.Timestamp
+	9,  // 13: leat.distributor.v1.PlanService.fetch_duration:type_name -> google.protobuf.Duration
+	9,  // 14: leat.distributor.v1.ApplySpec.health_timeout:type_name -> google.protobuf.Duration
+	0,  // 15: leat.distributor.v1.ApplySpec.renderer:type_name -> leat.distributor.v1.Renderer
+	10, // 16: leat.distributor.v1.ApplySpec.policy:type_name -> leat.type.v1.SyncPolicy
+	11, // 17: leat.distributor.v1.ApplySpec.render:type_name -> leat.type.v1.RenderStep
+	18, // [18:18] is the sub-list for method output_type
+	18, // [18:18] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_leat_distributor_v1_plan_proto_init() }

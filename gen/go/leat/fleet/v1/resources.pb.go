@@ -1448,7 +1448,16 @@ type Revision struct {
 	Timings *v11.Timings `protobuf:"bytes,12,opt,name=timings,proto3" json:"timings,omitempty"`
 	// Versions of those bundles, in the same order; a source without a version has an empty one.
 	// Empty if no source has a version, and if the agent does not report it.
-	Versions      []string `protobuf:"bytes,13,rep,name=versions,proto3" json:"versions,omitempty"`
+	Versions []string `protobuf:"bytes,13,rep,name=versions,proto3" json:"versions,omitempty"`
+	// The trace of the change that brought it, as 32 hexadecimal digits (W3C Trace Context). Empty if it was not traced.
+	TraceId string `protobuf:"bytes,14,opt,name=trace_id,json=traceId,proto3" json:"trace_id,omitempty"`
+	// Where that trace can be looked at, if the hub knows (LEAT_DISTRIBUTOR_TRACE_URL).
+	TraceUrl string `protobuf:"bytes,15,opt,name=trace_url,json=traceUrl,proto3" json:"trace_url,omitempty"`
+	// When gitcache began the fetch that brought it, on the hub's clock. Unset if a document's change brought it, and if
+	// the agent does not report it.
+	FetchBeganAt *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=fetch_began_at,json=fetchBeganAt,proto3" json:"fetch_began_at,omitempty"`
+	// How long that fetch took. Unset like fetch_began_at.
+	FetchDuration *durationpb.Duration `protobuf:"bytes,17,opt,name=fetch_duration,json=fetchDuration,proto3" json:"fetch_duration,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1570,6 +1579,34 @@ func (x *Revision) GetTimings() *v11.Timings {
 func (x *Revision) GetVersions() []string {
 	if x != nil {
 		return x.Versions
+	}
+	return nil
+}
+
+func (x *Revision) GetTraceId() string {
+	if x != nil {
+		return x.TraceId
+	}
+	return ""
+}
+
+func (x *Revision) GetTraceUrl() string {
+	if x != nil {
+		return x.TraceUrl
+	}
+	return ""
+}
+
+func (x *Revision) GetFetchBeganAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.FetchBeganAt
+	}
+	return nil
+}
+
+func (x *Revision) GetFetchDuration() *durationpb.Duration {
+	if x != nil {
+		return x.FetchDuration
 	}
 	return nil
 }
@@ -1705,7 +1742,7 @@ const file_leat_fleet_v1_resources_proto_rawDesc = "" +
 	"\bsnapshot\x18\x01 \x01(\v2\x16.leat.type.v1.SnapshotR\bsnapshot\x12/\n" +
 	"\aproblem\x18\x02 \x01(\v2\x15.leat.type.v1.ProblemR\aproblem\x12;\n" +
 	"\vresolved_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"resolvedAt\"\xcd\x04\n" +
+	"resolvedAt\"\x89\x06\n" +
 	"\bRevision\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x03R\x06number\x12\x1f\n" +
 	"\vspec_digest\x18\x02 \x01(\tR\n" +
@@ -1724,7 +1761,11 @@ const file_leat_fleet_v1_resources_proto_rawDesc = "" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\thealthyAt\x12?\n" +
 	"\rsuperseded_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\fsupersededAt\x126\n" +
 	"\atimings\x18\f \x01(\v2\x1c.leat.distributor.v1.TimingsR\atimings\x12\x1a\n" +
-	"\bversions\x18\r \x03(\tR\bversions*\x8f\x01\n" +
+	"\bversions\x18\r \x03(\tR\bversions\x12\x19\n" +
+	"\btrace_id\x18\x0e \x01(\tR\atraceId\x12\x1b\n" +
+	"\ttrace_url\x18\x0f \x01(\tR\btraceUrl\x12@\n" +
+	"\x0efetch_began_at\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\ffetchBeganAt\x12@\n" +
+	"\x0efetch_duration\x18\x11 \x01(\v2\x19.google.protobuf.DurationR\rfetchDuration*\x8f\x01\n" +
 	"\x0fRevisionOutcome\x12 \n" +
 	"\x1cREVISION_OUTCOME_UNSPECIFIED\x10\x00\x12\x1c\n" +
 	"\x18REVISION_OUTCOME_HEALTHY\x10\x01\x12\x1b\n" +
@@ -1832,11 +1873,13 @@ var file_leat_fleet_v1_resources_proto_depIdxs = []int32{
 	21, // 43: leat.fleet.v1.Revision.healthy_at:type_name -> google.protobuf.Timestamp
 	21, // 44: leat.fleet.v1.Revision.superseded_at:type_name -> google.protobuf.Timestamp
 	36, // 45: leat.fleet.v1.Revision.timings:type_name -> leat.distributor.v1.Timings
-	46, // [46:46] is the sub-list for method output_type
-	46, // [46:46] is the sub-list for method input_type
-	46, // [46:46] is the sub-list for extension type_name
-	46, // [46:46] is the sub-list for extension extendee
-	0,  // [0:46] is the sub-list for field type_name
+	21, // 46: leat.fleet.v1.Revision.fetch_began_at:type_name -> google.protobuf.Timestamp
+	25, // 47: leat.fleet.v1.Revision.fetch_duration:type_name -> google.protobuf.Duration
+	48, // [48:48] is the sub-list for method output_type
+	48, // [48:48] is the sub-list for method input_type
+	48, // [48:48] is the sub-list for extension type_name
+	48, // [48:48] is the sub-list for extension extendee
+	0,  // [0:48] is the sub-list for field type_name
 }
 
 func init() { file_leat_fleet_v1_resources_proto_init() }

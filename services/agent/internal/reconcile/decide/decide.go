@@ -142,6 +142,7 @@ type Attempt struct {
 type Change struct {
 	// Arrived is when it arrived, Planned the time of the plan that brought it.
 	Arrived, Planned time.Time
+	Trigger          plan.Trigger
 	Timings          report.Timings
 
 	progress progress

@@ -38,7 +38,7 @@ type Observed struct {
 // unhealthy, and when the latest change became healthy.
 func (s *State) Assess(now time.Time, o Observed, previous report.Status) report.Status {
 	status := report.Status{
-		Service: s.Name, UID: s.Desired.UID, Observed: s.Attempt.Tried, Planned: s.Change.Planned,
+		Service: s.Name, UID: s.Desired.UID, Observed: s.Attempt.Tried, Planned: s.Change.Planned, Trigger: s.Change.Trigger,
 		ObservedSyncRequest: s.Attempt.SyncRequest, Applied: s.Stored.Applied, Counts: o.Counts,
 		Objects: report.Attention(o.Objects), Guarded: s.Attempt.Guarded, Drift: o.Drift,
 		Warnings: s.Stored.Warnings,

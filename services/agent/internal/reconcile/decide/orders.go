@@ -27,7 +27,7 @@ func (s *State) OrderFollow(entry plan.Service, planTime, now time.Time, generat
 		s.Stored.Applied.Commits, s.Stored.Applied.Versions = entry.Inputs().Commits, entry.Inputs().Versions
 	}
 	if isNew {
-		s.Change = Change{Arrived: now, Planned: planTime}
+		s.Change = Change{Arrived: now, Planned: planTime, Trigger: entry.Trigger}
 		s.Attempt.Failed, s.Attempt.RetryAt = 0, time.Time{}
 	}
 	if entry.SyncRequest != s.Newest.SyncRequest && entry.SyncRequest != s.Stored.Applied.SyncRequest {

@@ -141,7 +141,7 @@ func (h *hub) set(t *testing.T, service int, content string) {
 	t.Helper()
 	h.view.Resolved(t.Context(), source(service), catalog.Resolution{
 		Snapshot: &catalog.Snapshot{Commit: content, Digest: digest.FromBytes([]byte(content))},
-	}, "")
+	}, nil)
 }
 
 func (h *hub) stop(t *testing.T) {

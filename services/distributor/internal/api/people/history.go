@@ -45,11 +45,12 @@ func (s *Service) ListRevisions(ctx context.Context, req *fleetv1.ListRevisionsR
 		revisions = revisions[:size]
 		res.NextPageToken = strconv.FormatInt(revisions[size-1].Number, 10)
 	}
-	res.Revisions = wire.Each(revisions, revisionMessage)
+	res.Revisions = wire.Each(revisions, s.revisionMessage)
 	return res, nil
 }
 
-func revisionMessage(r catalog.Revision) *fleetv1.Revision {
+func (s *Service) revisionMessage(r catalog.Revision) *fleetv1.Revision {
+	began, took := wire.FetchMessage(r.FetchBegan, r.Fetch)
 	return &fleetv1.Revision{
 		Number:       r.Number,
 		SpecDigest:   r.SpecDigest,
@@ -64,5 +65,7 @@ func revisionMessage(r catalog.Revision) *fleetv1.Revision {
 		HealthyAt:    catalogwire.Timestamp(r.HealthyAt),
 		SupersededAt: catalogwire.Timestamp(r.SupersededAt),
 		Timings:      wire.TimingsMessage(r.Timings),
+
+		TraceId: r.TraceID, TraceUrl: s.d.Settings.traceURL(r.TraceID), FetchBeganAt: began, FetchDuration: took,
 	}
 }

@@ -13,6 +13,7 @@ package people
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"time"
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
@@ -108,9 +109,22 @@ type Settings struct {
 	UIURL string
 	// WebhookURL is the address below which webhooks of Git hosts reach the hub. Empty: the hub does not know it.
 	WebhookURL string
+	// TraceURL is where people look at a trace, with TracePlace in place of its ID. Empty: the hub does not know it.
+	TraceURL string
 	// RolloutWait bounds how long the answer to an edit waits for the rollout that brings it, which another replica may
 	// begin. None begins while another one is under way, or while something of the edit is missing.
 	RolloutWait time.Duration
+}
+
+// TracePlace stands for the ID of a trace in Settings.TraceURL.
+const TracePlace = "{traceID}"
+
+// traceURL returns where a trace can be looked at, or "" if there is none or the hub does not know.
+func (s Settings) traceURL(id string) string {
+	if id == "" {
+		return ""
+	}
+	return strings.ReplaceAll(s.TraceURL, TracePlace, id)
 }
 
 // States knows the states of objects that the view does not know, all required.

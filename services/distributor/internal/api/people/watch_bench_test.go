@@ -70,7 +70,7 @@ func watched(b *testing.B, isShared bool) *hub {
 	h.apply(b, all)
 	for _, source := range h.view.Catalog.Sources() {
 		content := digest.FromBytes([]byte(source.Repository + source.Path))
-		h.view.Resolved(b.Context(), source.Normal(), catalog.Resolution{Snapshot: &catalog.Snapshot{Commit: "c1", Digest: content}}, "")
+		h.view.Resolved(b.Context(), source.Normal(), catalog.Resolution{Snapshot: &catalog.Snapshot{Commit: "c1", Digest: content}}, nil)
 	}
 	return h
 }

@@ -20,7 +20,10 @@ func EntryMessage(e *plan.Entry) *distributorv1.PlanService {
 		ConfigDigest: e.ConfigDigest,
 		Apply:        policywire.PlanMessage(e.Apply()),
 		SyncRequest:  e.SyncRequest,
-		Traceparent:  e.Traceparent,
+	}
+	if e.Trigger != nil {
+		m.Traceparent = e.Trigger.Traceparent
+		m.FetchBeganAt, m.FetchDuration = FetchMessage(e.Trigger.FetchBegan, e.Trigger.Fetch)
 	}
 	policywire.Require(m.GetApply(), e.Requires)
 	for _, b := range e.Bundles {

@@ -4,6 +4,11 @@
 package wire
 
 import (
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/contract/enumname"
@@ -71,6 +76,24 @@ func timingsOf(m *distributorv1.Timings) catalog.Timings {
 	}
 }
 
+// triggerOf returns what brought the content that a report is about.
+func triggerOf(m *distributorv1.ServiceReport) *catalog.Trigger {
+	if m.GetTraceparent() == "" && m.GetFetchBeganAt() == nil {
+		return nil
+	}
+	return &catalog.Trigger{
+		Traceparent: m.GetTraceparent(), FetchBegan: catalogwire.TimeOf(m.GetFetchBeganAt()), Fetch: m.GetFetchDuration().AsDuration(),
+	}
+}
+
+// FetchMessage returns the messages of a fetch, unset if there was none.
+func FetchMessage(began time.Time, took time.Duration) (*timestamppb.Timestamp, *durationpb.Duration) {
+	if began.IsZero() {
+		return nil, nil
+	}
+	return timestamppb.New(began), durationpb.New(took)
+}
+
 // maxVersion bounds the version of a source, as leat.type.v1.Snapshot does.
 const maxVersion = 256
 
@@ -113,6 +136,7 @@ func ReportOf(m *distributorv1.ServiceReport) catalog.ServiceReport {
 		ObservedConfigDigest: m.GetObservedConfigDigest(),
 		PlannedAt:            catalogwire.TimeOf(m.GetPlannedAt()),
 		Timings:              timingsOf(m.GetTimings()),
+		Trigger:              triggerOf(m),
 		Drift:                Each(first(m.GetDrift(), maxReportObjects), driftOf),
 		Tests:                Each(first(m.GetTests(), maxReportObjects), testOf),
 		RunningTest:          runningTestOf(m.GetRunningTest()),

@@ -14,6 +14,7 @@ import (
 	"github.com/leatdev/leat/internal/kit/backoff"
 	"github.com/leatdev/leat/internal/runtime/rpcerr"
 	"github.com/leatdev/leat/services/distributor/internal/delivery/resolve"
+	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
 // silence is how long a stream may be silent before it counts as dead; it is three heartbeats.
@@ -102,7 +103,7 @@ func (w *watch) take(m *gitcachev1.RepositoryEvent, live bool) {
 		Repository:  m.GetRepository(),
 		ChangedRefs: m.GetChangedRefs(),
 		AllRefs:     m.GetAllRefs() || !live,
-		Traceparent: m.GetTraceparent(),
+		Trigger:     triggerOf(m),
 	}
 	if m.GetDeleted() {
 		delete(w.epochs, m.GetRepository())
@@ -111,4 +112,17 @@ func (w *watch) take(m *gitcachev1.RepositoryEvent, live bool) {
 		event.Mirror = mirrorOf(m.GetState())
 	}
 	w.observe(event)
+}
+
+// triggerOf returns what brought the change of an event, or nil if it does not say.
+func triggerOf(m *gitcachev1.RepositoryEvent) *catalog.Trigger {
+	trigger := &catalog.Trigger{Traceparent: m.GetTraceparent()}
+	if m.GetFetchDuration() != nil && m.GetTime() != nil {
+		trigger.Fetch = m.GetFetchDuration().AsDuration()
+		trigger.FetchBegan = m.GetTime().AsTime().Add(-trigger.Fetch)
+	}
+	if *trigger == (catalog.Trigger{}) {
+		return nil
+	}
+	return trigger
 }

@@ -63,7 +63,7 @@ func sorted(inputs []plan.Input) []plan.Input {
 // seen leaves out what takes no part in a plan's version: when, with which commit and with which tag
 // content was seen.
 var seen = cmp.Options{
-	cmpopts.IgnoreFields(plan.Entry{}, "Traceparent"), cmpopts.IgnoreFields(plan.Bundle{}, "Commit", "Version"),
+	cmpopts.IgnoreFields(plan.Entry{}, "Trigger"), cmpopts.IgnoreFields(plan.Bundle{}, "Commit", "Version"),
 	cmpopts.EquateComparable(digest.Digest{}), cmpopts.EquateEmpty(),
 }
 
@@ -86,9 +86,9 @@ func TestApplyingTheDifferenceGivesTheNewPlan(t *testing.T) {
 		if rapid.Bool().Draw(t, "unrelated") {
 			after = drawInputs(t)
 		}
-		first := plan.Cause{Time: time.Unix(1, 0), Traceparent: "x"}
+		first := plan.Cause{Time: time.Unix(1, 0), Trigger: &catalog.Trigger{Traceparent: "x"}}
 		last := plan.Compute("one", drawPart(t), before, first)
-		second := plan.Cause{Time: time.Unix(2, 0), Traceparent: "y", Last: last}
+		second := plan.Cause{Time: time.Unix(2, 0), Trigger: &catalog.Trigger{Traceparent: "y"}, Last: last}
 		next := plan.Compute("one", drawPart(t), after, second)
 		delta := plan.Diff(last, next)
 		if diff := cmp.Diff(next.Entries, applied(last, delta), seen); diff != "" {

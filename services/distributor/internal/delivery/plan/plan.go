@@ -83,8 +83,8 @@ type Entry struct {
 	*Content
 	// SyncRequest changes when a person asks for a sync now.
 	SyncRequest string
-	// Traceparent is the trace context of what caused the latest change.
-	Traceparent string
+	// Trigger is what caused the latest change; nil: not known.
+	Trigger *catalog.Trigger
 }
 
 // Content is the content of an entry, which clusters have in common. It is immutable.
@@ -141,10 +141,10 @@ type Input struct {
 // Cause is why a plan is computed.
 type Cause struct {
 	Time time.Time
-	// Traceparent is the trace context of what happened; empty when not traced.
-	Traceparent string
+	// Trigger is what happened; nil: not known.
+	Trigger *catalog.Trigger
 	// Last is the cluster's plan until now, nil when there is none: what it has in common with the
-	// new plan keeps its time and its trace.
+	// new plan keeps its time and its trigger.
 	Last *Plan
 	// Pool has contents that were computed before; nil: none.
 	Pool *Pool

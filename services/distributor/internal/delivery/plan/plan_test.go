@@ -126,7 +126,7 @@ func content(p *plan.Plan) string {
 	entries, text := make([]plan.Entry, len(p.Entries)), ""
 	for i, entry := range p.Entries {
 		entries[i] = *entry
-		entries[i].Traceparent, entries[i].SpecDigest, entries[i].Digest = "", "", ""
+		entries[i].Trigger, entries[i].SpecDigest, entries[i].Digest = nil, "", ""
 		text += optionsOf(entries[i])
 		entries[i].Options = nil // a pointer, which tells nothing
 		entries[i].Bundles = slices.Clone(entries[i].Bundles)
@@ -152,7 +152,7 @@ func TestVersionDependsOnContentOnly(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		inputs := drawInputs(t)
-		p := plan.Compute("one", plan.ClusterPart{}, inputs, plan.Cause{Time: time.Unix(1, 0), Traceparent: "x"})
+		p := plan.Compute("one", plan.ClusterPart{}, inputs, plan.Cause{Time: time.Unix(1, 0), Trigger: &catalog.Trigger{Traceparent: "x"}})
 		shuffled := slices.Clone(inputs)
 		for i, input := range shuffled {
 			shuffled[i].Snapshots = slices.Clone(input.Snapshots)
@@ -165,7 +165,7 @@ func TestVersionDependsOnContentOnly(t *testing.T) {
 			}
 		}
 		rand.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
-		q := plan.Compute("one", plan.ClusterPart{}, shuffled, plan.Cause{Time: time.Unix(2, 0), Traceparent: "y"})
+		q := plan.Compute("one", plan.ClusterPart{}, shuffled, plan.Cause{Time: time.Unix(2, 0), Trigger: &catalog.Trigger{Traceparent: "y"}})
 		if p.Version != q.Version {
 			t.Fatalf("order, commits, times or traces changed the version (-want +got):\n%s", cmp.Diff(content(p), content(q)))
 		}
@@ -193,15 +193,15 @@ func TestUnchangedEntriesKeepTraceAndTime(t *testing.T) {
 		return []*catalog.Snapshot{{Digest: digest.FromBytes([]byte(content))}}
 	}
 	inputs := []plan.Input{{Service: service("a"), Snapshots: snapshot("1")}, {Service: service("b"), Snapshots: snapshot("1")}}
-	first := plan.Compute("one", plan.ClusterPart{}, inputs, plan.Cause{Time: time.Unix(1, 0), Traceparent: "first"})
+	first := plan.Compute("one", plan.ClusterPart{}, inputs, plan.Cause{Time: time.Unix(1, 0), Trigger: &catalog.Trigger{Traceparent: "first"}})
 	inputs[1].Snapshots = snapshot("2")
-	second := plan.Compute("one", plan.ClusterPart{}, inputs, plan.Cause{Time: time.Unix(2, 0), Traceparent: "second", Last: first})
-	if got := []string{second.Entries[0].Traceparent, second.Entries[1].Traceparent}; cmp.Diff([]string{"first", "second"}, got) != "" {
+	second := plan.Compute("one", plan.ClusterPart{}, inputs, plan.Cause{Time: time.Unix(2, 0), Trigger: &catalog.Trigger{Traceparent: "second"}, Last: first})
+	if got := []string{second.Entries[0].Trigger.Traceparent, second.Entries[1].Trigger.Traceparent}; cmp.Diff([]string{"first", "second"}, got) != "" {
 		t.Errorf("got traces %v, want the new one where the content changed", got)
 	}
-	third := plan.Compute("one", plan.ClusterPart{}, inputs, plan.Cause{Time: time.Unix(3, 0), Traceparent: "third", Last: second})
-	if !third.ComputedAt.Equal(time.Unix(2, 0)) || third.Entries[1].Traceparent != "second" {
-		t.Errorf("got %v, %s, want time and trace of the plan that is still current", third.ComputedAt, third.Entries[1].Traceparent)
+	third := plan.Compute("one", plan.ClusterPart{}, inputs, plan.Cause{Time: time.Unix(3, 0), Trigger: &catalog.Trigger{Traceparent: "third"}, Last: second})
+	if !third.ComputedAt.Equal(time.Unix(2, 0)) || third.Entries[1].Trigger.Traceparent != "second" {
+		t.Errorf("got %v, %s, want time and trace of the plan that is still current", third.ComputedAt, third.Entries[1].Trigger.Traceparent)
 	}
 }
 

@@ -17,7 +17,6 @@ const minPool = 4096
 // Pool lets plans share their equal parts: clusters that run the same things differ in little but
 // the names of their services. It is not safe for concurrent use.
 type Pool struct {
-	texts   map[string]string
 	bundles map[Bundle][]Bundle
 	// contents are the contents of plans.
 	contents map[contentKey]*Content
@@ -84,13 +83,13 @@ func (p *Pool) Share(next, last *Plan) {
 		if last != nil && last.find(entry.Name) == entry {
 			continue
 		}
-		entry.Traceparent, entry.Content = p.text(entry.Traceparent), p.content(entry.Content)
+		entry.Content = p.content(entry.Content)
 	}
 }
 
 // Full reports whether the pool has grown so much that Renew is due.
 func (p *Pool) Full() bool {
-	return len(p.texts)+len(p.bundles)+len(p.contents)+len(p.computed) >= p.renewAt
+	return len(p.bundles)+len(p.contents)+len(p.computed) >= p.renewAt
 }
 
 // Renew forgets all values except the given plans'.
@@ -98,24 +97,15 @@ func (p *Pool) Renew(plans func(yield func(*Plan) bool)) {
 	p.reset(len(p.contents))
 	for used := range plans {
 		for _, entry := range used.Entries {
-			p.text(entry.Traceparent)
 			p.content(entry.Content)
 		}
 	}
-	p.renewAt = max(minPool, 2*(len(p.texts)+len(p.bundles)+len(p.contents)))
+	p.renewAt = max(minPool, 2*(len(p.bundles)+len(p.contents)))
 }
 
 func (p *Pool) reset(size int) {
-	p.texts, p.bundles, p.renewAt = map[string]string{}, map[Bundle][]Bundle{}, minPool
+	p.bundles, p.renewAt = map[Bundle][]Bundle{}, minPool
 	p.contents, p.computed = make(map[contentKey]*Content, size/2), map[inputKey]*Content{}
-}
-
-func (p *Pool) text(s string) string {
-	if known, ok := p.texts[s]; ok {
-		return known
-	}
-	p.texts[s] = s
-	return s
 }
 
 // content returns an equal content of a plan that was shared before, or else the given one, whose list of

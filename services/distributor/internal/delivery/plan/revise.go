@@ -68,12 +68,12 @@ func (p *Plan) At(seen func(Bundle) (commit, version string)) *Plan {
 	return &next
 }
 
-// Entry returns what a plan holds for the service, without a trace.
+// Entry returns what a plan holds for the service, without a trigger.
 func (i Input) Entry() Entry { return *entryOf(i, nil) }
 
 func (c Cause) entry(input Input) *Entry {
 	entry := entryOf(input, c.Pool)
-	entry.Traceparent = c.trace(entry)
+	entry.Trigger = c.trigger(entry)
 	return entry
 }
 
@@ -93,15 +93,15 @@ func (c Cause) keepTime(next *Plan) *Plan {
 	return next
 }
 
-// trace returns the trace context of an entry: the old one if the entry was so already.
-func (c Cause) trace(next *Entry) string {
+// trigger returns the trigger of an entry: the old one if the entry was so already.
+func (c Cause) trigger(next *Entry) *catalog.Trigger {
 	if c.Last != nil {
 		old := c.Last.find(next.Name)
 		if old != nil && old.UID == next.UID && old.Digest == next.Digest && old.SyncRequest == next.SyncRequest {
-			return old.Traceparent
+			return old.Trigger
 		}
 	}
-	return c.Traceparent
+	return c.Trigger
 }
 
 func entryOf(input Input, pool *Pool) *Entry {

@@ -30,9 +30,9 @@ func TestReviseIsCompute(t *testing.T) {
 				after[i] = before[i]
 			}
 		}
-		first, settings := plan.Cause{Time: time.Unix(1, 0), Traceparent: "first"}, drawPart(t)
+		first, settings := plan.Cause{Time: time.Unix(1, 0), Trigger: &catalog.Trigger{Traceparent: "first"}}, drawPart(t)
 		last := plan.Compute("one", settings, before, first)
-		why := plan.Cause{Time: time.Unix(2, 0), Traceparent: "second", Last: last}
+		why := plan.Cause{Time: time.Unix(2, 0), Trigger: &catalog.Trigger{Traceparent: "second"}, Last: last}
 		want := plan.Compute("one", settings, after, why)
 		var changed []plan.Input
 		var gone []string
@@ -48,7 +48,7 @@ func TestReviseIsCompute(t *testing.T) {
 		for _, entry := range last.Entries {
 			unchanged = append(unchanged, *entry)
 		}
-		got := plan.Revise(last, changed, gone, plan.Cause{Time: why.Time, Traceparent: why.Traceparent})
+		got := plan.Revise(last, changed, gone, plan.Cause{Time: why.Time, Trigger: why.Trigger})
 		if diff := cmp.Diff(want, got, digests); diff != "" {
 			t.Fatalf("revised plan (-want +got):\n%s", diff)
 		}

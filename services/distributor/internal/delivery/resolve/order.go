@@ -76,13 +76,13 @@ func (l *Loop) weigh(ctx context.Context, source catalog.Source, answer Answer) 
 // putUp shows an answer to agents and stores it: first in the store, where other replicas look
 // before they send an agent a plan that may be older than the one it has, and then here. While the
 // store does not answer, agents come first.
-func (l *Loop) putUp(ctx context.Context, source catalog.Source, next catalog.Resolution, traceparent string) error {
+func (l *Loop) putUp(ctx context.Context, source catalog.Source, next catalog.Resolution, trigger *catalog.Trigger) error {
 	if !l.storing.Load() {
-		l.p.Board.Resolved(ctx, source, next, traceparent)
+		l.p.Board.Resolved(ctx, source, next, trigger)
 		return l.save(ctx, source, next)
 	}
 	err := l.save(ctx, source, next)
-	l.p.Board.Resolved(ctx, source, next, traceparent)
+	l.p.Board.Resolved(ctx, source, next, trigger)
 	return err
 }
 

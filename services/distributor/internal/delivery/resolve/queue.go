@@ -28,9 +28,9 @@ type queue struct {
 
 // item is one source in the queue.
 type item struct {
-	source      catalog.Source
-	due         time.Time
-	traceparent string
+	source  catalog.Source
+	due     time.Time
+	trigger *catalog.Trigger
 	// answered are closed when the work on this item is done.
 	answered []chan struct{}
 	index    int
@@ -46,23 +46,23 @@ func newQueue() *queue {
 }
 
 // add asks for the source at due, or earlier if that was asked for before.
-func (q *queue) add(source catalog.Source, due time.Time, traceparent string) {
+func (q *queue) add(source catalog.Source, due time.Time, trigger *catalog.Trigger) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.put(source, due, traceparent)
+	q.put(source, due, trigger)
 }
 
 // addAndWait is add; the channel is closed when work that began afterwards is done.
 func (q *queue) addAndWait(source catalog.Source, due time.Time) <-chan struct{} {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	it := q.put(source, due, "")
+	it := q.put(source, due, nil)
 	answered := make(chan struct{})
 	it.answered = append(it.answered, answered)
 	return answered
 }
 
-func (q *queue) put(source catalog.Source, due time.Time, traceparent string) *item {
+func (q *queue) put(source catalog.Source, due time.Time, trigger *catalog.Trigger) *item {
 	it, ok := q.items[source]
 	if !ok {
 		it = q.parked[source]
@@ -78,8 +78,8 @@ func (q *queue) put(source catalog.Source, due time.Time, traceparent string) *i
 			q.wake.Set()
 		}
 	}
-	if traceparent != "" {
-		it.traceparent = traceparent
+	if trigger != nil {
+		it.trigger = trigger
 	}
 	return it
 }

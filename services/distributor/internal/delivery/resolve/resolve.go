@@ -20,7 +20,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
 
@@ -66,7 +65,7 @@ type Board interface {
 	// Stored takes over the stored content of a source if that is newer than the known one.
 	Stored(ctx context.Context, source catalog.Source, stored catalog.Resolution)
 	// Resolved takes over an answer, unless one of a later state of the upstream came first.
-	Resolved(ctx context.Context, source catalog.Source, next catalog.Resolution, traceparent string)
+	Resolved(ctx context.Context, source catalog.Source, next catalog.Resolution, trigger *catalog.Trigger)
 	// Reserve makes room for an answer in the quotas of the source's project, until release is called
 	// after Resolved. If there is none, release is nil, and refusal is a sentence about it.
 	Reserve(source catalog.Source, next *catalog.Snapshot) (release func(), refusal string)
@@ -132,8 +131,8 @@ type Event struct {
 	AllRefs bool
 	// Mirror is the state after the change; nil when the repository is gone.
 	Mirror *catalog.Mirror
-	// Traceparent is the trace context of the cause; empty when not traced.
-	Traceparent string
+	// Trigger is what brought the change; nil: not known.
+	Trigger *catalog.Trigger
 }
 
 // Observe takes an event, and asks for the sources that it may concern. It does not wait for the
@@ -143,7 +142,7 @@ func (l *Loop) Observe(event Event) {
 	l.p.Board.SetMirror(event.Repository, event.Mirror)
 	for _, source := range l.p.Board.SourcesOf(event.Repository) {
 		if event.concerns(source) || l.unsettled(source) {
-			l.queue.add(source, time.Now(), event.Traceparent)
+			l.queue.add(source, time.Now(), event.Trigger)
 		}
 	}
 }
@@ -211,7 +210,7 @@ func (l *Loop) monitorWanted(ctx context.Context) error {
 		}
 		for _, source := range l.p.Board.Sources() {
 			if l.p.Board.Resolution(source).Snapshot == nil && !l.hasFailed(source) || !l.wasAsked(source) {
-				l.queue.add(source, time.Now(), "")
+				l.queue.add(source, time.Now(), nil)
 			}
 		}
 	}
@@ -236,7 +235,7 @@ func (l *Loop) wasAsked(source catalog.Source) bool {
 func (l *Loop) monitorAge(ctx context.Context) error {
 	for spread := time.Duration(1); ; spread = max(l.p.ResyncEvery/4, 1) {
 		for _, source := range l.p.Board.Sources() {
-			l.queue.add(source, time.Now().Add(rand.N(spread)), "")
+			l.queue.add(source, time.Now().Add(rand.N(spread)), nil)
 		}
 		if err := backoff.Wait(ctx, backoff.Jitter(l.p.ResyncEvery*7/8, 1.0/7)); err != nil {
 			return err
@@ -255,9 +254,7 @@ func (l *Loop) settle(ctx context.Context, item *item) {
 		l.forget(source)
 		return
 	}
-	if item.traceparent != "" {
-		ctx = propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{"traceparent": item.traceparent})
-	}
+	ctx = item.trigger.Follow(ctx)
 	l.mu.Lock()
 	l.asked[source] = struct{}{}
 	l.mu.Unlock()
@@ -278,11 +275,11 @@ func (l *Loop) settle(ctx context.Context, item *item) {
 	}
 	next := outcome(l.p.Board.Resolution(source), answer, err)
 	if err == nil {
-		if err = l.putUp(ctx, source, next, item.traceparent); err == nil && l.lags(source, answer) {
+		if err = l.putUp(ctx, source, next, item.trigger); err == nil && l.lags(source, answer) {
 			err = errLagging
 		}
 	} else {
-		l.p.Board.Resolved(ctx, source, next, item.traceparent)
+		l.p.Board.Resolved(ctx, source, next, item.trigger)
 		l.learn(ctx, source)
 	}
 	if err != nil {
@@ -360,7 +357,7 @@ func (l *Loop) retry(source catalog.Source, err error) {
 	if f, ok := errors.AsType[*Failure](err); ok {
 		delay = max(delay, f.RetryAfter)
 	}
-	l.queue.add(source, time.Now().Add(delay), "")
+	l.queue.add(source, time.Now().Add(delay), nil)
 }
 
 func (l *Loop) forget(source catalog.Source) {

@@ -23,7 +23,7 @@ type world struct {
 	mu          sync.Mutex
 	wanted      map[catalog.Source]bool
 	resolutions map[catalog.Source]catalog.Resolution
-	traces      map[catalog.Source]string
+	triggers    map[catalog.Source]*catalog.Trigger
 	saved       map[catalog.Source]catalog.Resolution
 	saveErr     error
 	// order is the treatment of the latest answer, and loop the asking loop.
@@ -42,7 +42,7 @@ type world struct {
 
 func newWorld(sources ...catalog.Source) *world {
 	w := &world{
-		wanted: map[catalog.Source]bool{}, resolutions: map[catalog.Source]catalog.Resolution{}, traces: map[catalog.Source]string{},
+		wanted: map[catalog.Source]bool{}, resolutions: map[catalog.Source]catalog.Resolution{}, triggers: map[catalog.Source]*catalog.Trigger{},
 		saved: map[catalog.Source]catalog.Resolution{}, asked: map[catalog.Source]int{}, asking: map[catalog.Source]int{},
 	}
 	for _, source := range sources {
@@ -116,10 +116,10 @@ func (w *world) Resolution(source catalog.Source) catalog.Resolution {
 
 func (w *world) RepositoryUID(name string) string { return name }
 
-func (w *world) Resolved(_ context.Context, source catalog.Source, next catalog.Resolution, traceparent string) {
+func (w *world) Resolved(_ context.Context, source catalog.Source, next catalog.Resolution, trigger *catalog.Trigger) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.resolutions[source], w.traces[source] = next, traceparent
+	w.resolutions[source], w.triggers[source] = next, trigger
 	w.order += "show "
 }
 
@@ -233,10 +233,11 @@ func TestEventsConcernTheirSourcesOnly(t *testing.T) {
 			}
 		}
 		check("the start", map[catalog.Source]int{main: 1, dev: 1, head: 1, other: 1, tag: 1, versions: 1})
-		l.Observe(resolve.Event{Repository: "demo", ChangedRefs: []string{"refs/heads/main"}, Traceparent: "trace"})
+		trigger := &catalog.Trigger{Traceparent: "trace"}
+		l.Observe(resolve.Event{Repository: "demo", ChangedRefs: []string{"refs/heads/main"}, Trigger: trigger})
 		check("a branch moved", map[catalog.Source]int{main: 2, dev: 1, head: 2, other: 1, tag: 1, versions: 1})
-		if w.traces[main] != "trace" {
-			t.Errorf("got trace %q, want the event's", w.traces[main])
+		if w.triggers[main] != trigger {
+			t.Errorf("got trigger %v, want the event's", w.triggers[main])
 		}
 		l.Observe(resolve.Event{Repository: "demo", AllRefs: true})
 		check("all refs", map[catalog.Source]int{main: 3, dev: 2, head: 3, other: 1, tag: 2})

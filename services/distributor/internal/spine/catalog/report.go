@@ -68,6 +68,8 @@ type ServiceReport struct {
 	ObservedConfigDigest string    `json:"observedConfigDigest,omitempty"`
 	PlannedAt            time.Time `json:"plannedAt,omitzero"`
 	Timings              Timings   `json:"timings,omitzero"`
+	// Trigger is what brought the content that was last tried; nil: not known. It is not kept: the content's revision has it.
+	Trigger *Trigger `json:"-"`
 	// Drift are objects that others have changed.
 	Drift []ObjectDrift `json:"drift,omitempty"`
 	// Tests are the results of the tests of the applied objects.

@@ -37,6 +37,11 @@ type Revision struct {
 	HealthyAt    time.Time `json:"healthyAt,omitzero"`
 	SupersededAt time.Time `json:"supersededAt,omitzero"`
 	Timings      Timings   `json:"timings,omitzero"`
+	// TraceID is the trace of the change that brought it, as 32 hexadecimal digits; empty: not traced.
+	TraceID string `json:"traceId,omitempty"`
+	// FetchBegan is when gitcache began the fetch that brought it, on the hub's clock; zero: a document's change brought it.
+	FetchBegan time.Time     `json:"fetchBegan,omitzero"`
+	Fetch      time.Duration `json:"fetch,omitempty"`
 }
 
 // Advance returns what a service's report, received at that time, makes of its latest revision:
@@ -50,7 +55,8 @@ func (r Revision) Advance(report *ServiceReport, at time.Time) []Revision {
 	case r.Number > 0 && r.Same(tried):
 		return r.changedBy(report)
 	}
-	next := Revision{Number: r.Number + 1, Content: tried, PlannedAt: report.PlannedAt}
+	next := Revision{Number: r.Number + 1, Content: tried, PlannedAt: report.PlannedAt, TraceID: report.Trigger.TraceID()}
+	next.FetchBegan, next.Fetch = report.Trigger.knownFetch()
 	if next.PlannedAt.IsZero() {
 		next.PlannedAt = at
 	}
