@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"net/http"
 	"net/url"
 	"os"
@@ -34,9 +35,10 @@ const (
 // checkTrace requires that a push is one trace, from the webhook to the cluster, and a request of a
 // person another one, from the front to the cluster.
 func (c *cluster) checkTrace(t *testing.T) {
-	c.repo.Commit(t, "main", map[string]string{"deploy/shop.yaml": configMap("traced")})
+	commit := c.repo.Commit(t, "main", map[string]string{"deploy/shop.yaml": configMap("traced")})
 	c.report(t, c.webhookSecret(t))
 	c.arrives(t, "traced")
+	c.followCommit(t, commit)
 	c.answers(t, http.Header{"Authorization": {"Bearer " + c.leat(t, "token")}})
 	for operation, want := range map[string][]string{
 		"webhook.receive":          {"gitcache", "distributor", "agent"},
@@ -66,6 +68,56 @@ func (c *cluster) checkTrace(t *testing.T) {
 			return fmt.Errorf("got traces of %v", seen)
 		})
 	}
+}
+
+// followCommit requires that the hub names the trace of a commit that has arrived, and that this one trace has each step, from
+// the webhook to the cluster, in order.
+func (c *cluster) followCommit(t *testing.T, commit string) {
+	t.Helper()
+	var revision struct {
+		Commits                         []string
+		TraceID, TraceURL, FetchBeganAt string
+	}
+	await.Success(t, "a revision with a trace", func(context.Context) error {
+		out := c.leat(t, "trace", "service/shop@berlin", "-o", "json")
+		if err := json.Unmarshal([]byte(out), &revision); err != nil || !slices.Contains(revision.Commits, commit) || revision.TraceID == "" || revision.FetchBeganAt == "" {
+			return errors.Join(errors.New("got "+out), err)
+		}
+		return nil
+	})
+	if want := tracesURL + "/trace/" + revision.TraceID; revision.TraceURL != want {
+		t.Errorf("got a trace at %s, want %s", revision.TraceURL, want)
+	}
+	await.Success(t, "trace "+revision.TraceID+" with every step", func(ctx context.Context) error {
+		var found struct {
+			Data []struct {
+				Spans []struct {
+					OperationName, ProcessID string
+					StartTime                int64
+				}
+				Processes map[string]struct{ ServiceName string }
+			}
+		}
+		if err := ask(ctx, tracesURL+"/api/traces/"+revision.TraceID, &found); err != nil {
+			return err
+		}
+		var last int64
+		for _, want := range []string{"gitcache webhook.receive", "gitcache mirror.fetch", "distributor plan.compute", "agent service.apply"} {
+			begun := int64(math.MaxInt64)
+			for _, trace := range found.Data {
+				for _, span := range trace.Spans {
+					if trace.Processes[span.ProcessID].ServiceName+" "+span.OperationName == want {
+						begun = min(begun, span.StartTime)
+					}
+				}
+			}
+			if begun == math.MaxInt64 || begun < last {
+				return fmt.Errorf("%s: got %d after %d", want, begun, last)
+			}
+			last = begun
+		}
+		return nil
+	})
 }
 
 // checkMetrics requires that Prometheus scrapes every service, takes the queries of the dashboards,

@@ -221,6 +221,23 @@ describe("a service", () => {
     await expect.poll(() => router.state.location.search).toEqual({});
   });
 
+  test("a revision leads to its trace, and no agent's text does", async () => {
+    open("/services/cart@berlin?tab=revisions", {
+      fleet: {
+        listRevisions: () => ({
+          revisions: [
+            { number: 2n, commits: ["8".repeat(40)], traceUrl: "https://jaeger.example.com/trace/4bf9" },
+            { number: 1n, commits: ["7".repeat(40)], traceUrl: "javascript:alert(1)" },
+          ],
+        }),
+      },
+    });
+    await expect
+      .element(page.getByRole("link", { name: /^Trace/ }))
+      .toHaveAttribute("href", "https://jaeger.example.com/trace/4bf9");
+    expect(page.getByRole("link", { name: /^Trace/ }).elements()).toHaveLength(1);
+  });
+
   test("one that does not exist is not an empty page", async () => {
     open("/services/shop/gone@edge/berlin", {
       before: () => {

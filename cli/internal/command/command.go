@@ -97,7 +97,7 @@ func New(s *session.Session) *cobra.Command {
 	for group, commands := range map[string][]*cobra.Command{
 		"start": {up(s), access.Login(s), access.Logout(s), access.Context(s), access.Project(s), access.UI(s)},
 		"fleet": {
-			fleet.Apply(s), fleet.Get(s), fleet.Status(s), fleet.History(s), fleet.Wait(s), fleet.Sync(s), fleet.Webhooks(s), fleet.Diff(s), fleet.Inventory(s), fleet.Metrics(s), fleet.Events(s),
+			fleet.Apply(s), fleet.Get(s), fleet.Status(s), fleet.History(s), fleet.Trace(s), fleet.Wait(s), fleet.Sync(s), fleet.Webhooks(s), fleet.Diff(s), fleet.Inventory(s), fleet.Metrics(s), fleet.Events(s),
 			fleet.Prune(s), fleet.Pause(s), fleet.Resume(s), fleet.Delete(s), people.Create(s), people.Revoke(s), adoption.Import(s),
 			fleet.Config(s),
 			notifier.New(s), rollout.New(s), rollout.Rollback(s), fleetsource.New(s), fleetsource.Export(s),

@@ -344,8 +344,10 @@ func putHistory(ts *testscript.TestScript, _ bool, args []string) {
 			Number: 1, Commits: commits("a"), PlannedAt: timestamppb.New(planned.Add(-72 * time.Hour)), Outcome: fleetv1.RevisionOutcome_REVISION_OUTCOME_HEALTHY,
 			Timings: &distributorv1.Timings{
 				Download: durationpb.New(20 * time.Millisecond), Render: durationpb.New(2 * time.Millisecond), RenderWait: durationpb.New(time.Millisecond), Apply: durationpb.New(12345 * time.Millisecond),
-				Healthy: durationpb.New(83 * time.Second),
+				Healthy: durationpb.New(83 * time.Second), ArrivedAt: timestamppb.New(planned.Add(-72*time.Hour + 250*time.Millisecond)),
 			},
+			TraceId: "4bf92f3577b34da6a3ce929d0e0e4736", TraceUrl: "https://jaeger.example.com/trace/4bf92f3577b34da6a3ce929d0e0e4736",
+			FetchBeganAt: timestamppb.New(planned.Add(-72*time.Hour - 2*time.Second)), FetchDuration: durationpb.New(1500 * time.Millisecond),
 		})
 }
 

@@ -26,6 +26,7 @@ export const serviceText = {
     "release it. Its spec and its configuration stay as they are.",
   rolledBack: (revision: bigint) => `Pinned to revision ${revision}.`,
   present: "Present",
+  trace: "Trace",
   release: "Release the pin",
   releaseTitle: (revision: bigint) => `Release the pin to revision ${revision}`,
   releaseBody: "The service follows its sources again, or the rollouts of its policy, and gets what it has missed.",

@@ -23,6 +23,7 @@ import { Badge } from "../../parts/badge.tsx";
 import { Button } from "../../parts/button.tsx";
 import { Command } from "../../parts/command.tsx";
 import { LogLine } from "../../parts/line.tsx";
+import { ExternalLink } from "../../parts/link.tsx";
 import { Tabs } from "../../parts/overlay.tsx";
 import type { Tone } from "../../parts/phase.tsx";
 import { Empty, ErrorState, Notice, Skeleton } from "../../parts/states.tsx";
@@ -443,7 +444,10 @@ function Revisions({
                 </span>
               ),
               <Age key="planned" at={from} />,
-              from !== undefined && to !== undefined && to >= from ? text.seconds((to - from) / 1000) : "",
+              <span key="took">
+                {from !== undefined && to !== undefined && to >= from && text.seconds((to - from) / 1000)}{" "}
+                {revision.traceUrl !== "" && <ExternalLink href={revision.traceUrl}>{serviceText.trace}</ExternalLink>}
+              </span>,
               index === 0 ? (
                 serviceText.present
               ) : (
