@@ -127,8 +127,12 @@ func (s *spine) openAgents(persons *people.Service) (wing, error) {
 	if err != nil {
 		return wing{}, err
 	}
+	deliveries, err := intake.NewDeliveries(s.tel.Meter(scope))
+	if err != nil {
+		return wing{}, err
+	}
 	reports := intake.New(intake.Params{
-		Store: sqlstore.GuardedReports{Store: s.store, Members: fleet.Members{View: s.view}},
+		Store: sqlstore.GuardedReports{Store: s.store, Members: fleet.Members{View: s.view}, Reached: deliveries.Record},
 		Stored: func(ctx context.Context) {
 			// Durable changes are seen at once; should the store have gone since, the monitor catches up.
 			_ = s.view.Refresh(ctx)

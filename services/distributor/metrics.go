@@ -4,6 +4,8 @@
 package distributor
 
 import (
+	"strings"
+
 	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/leatdev/leat/internal/runtime/instrument"
@@ -20,6 +22,19 @@ func measure(tel *telemetry.Telemetry, view *fleet.View, plans *fanout.Hub[strin
 			totals := view.Catalog.Totals()
 			for kind, n := range map[string]int{"cluster": totals.Clusters, "repository": totals.Repositories, "service": totals.Services} {
 				observe(int64(n), attribute.String("kind", kind))
+			}
+		})
+	set.Int64ObservableGauge("leat.fleet.clusters", "{cluster}", "Clusters by state: connected to any replica, away, or unenrolled, which never had an agent; each replica counts all of them.",
+		func(observe func(int64, ...attribute.KeyValue)) {
+			n := view.Presence.Count(view.Catalog)
+			for state, n := range map[string]int{"connected": n.Connected, "away": n.Away, "unenrolled": n.Unenrolled} {
+				observe(int64(n), attribute.String("state", state))
+			}
+		})
+	set.Int64ObservableGauge("leat.fleet.services", "{service}", "Services that agents have reported on, by their latest phase; each replica counts all of them.",
+		func(observe func(int64, ...attribute.KeyValue)) {
+			for phase, n := range view.Records.Phases() {
+				observe(int64(n), attribute.String("phase", strings.ToLower(string(phase))))
 			}
 		})
 	set.Int64ObservableGauge("leat.globalservice.unfinished", "{globalservice}", "Global services that this replica has not derived, by state: pending, or late after they took too long.",

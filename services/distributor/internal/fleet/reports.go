@@ -22,10 +22,14 @@ type reports struct {
 	// said are the contents of reports. An agent chooses its own, so it is held no longer than a
 	// report has it.
 	said map[gist]weak.Pointer[catalog.ServiceReport]
+	// phases counts the reports by phase.
+	phases map[catalog.Phase]int
 }
 
 func newReports() *reports {
-	return &reports{byUID: map[catalog.UID]*heldReport{}, said: map[gist]weak.Pointer[catalog.ServiceReport]{}}
+	return &reports{
+		byUID: map[catalog.UID]*heldReport{}, said: map[gist]weak.Pointer[catalog.ServiceReport]{}, phases: map[catalog.Phase]int{},
+	}
 }
 
 // of returns the latest report of a service; the zero value before the first.
@@ -71,7 +75,19 @@ func (r *reports) put(service *catalog.Service, report catalog.StoredReport) (ha
 	}
 	next.said = r.shareLocked(next.said)
 	r.byUID[catalog.UIDOf(service.UID)] = next
+	r.countLocked(last, -1)
+	r.countLocked(next, 1)
 	return true
+}
+
+// countLocked adds n to the count of the report's phase. A nil report has none.
+func (r *reports) countLocked(report *heldReport, n int) {
+	if report == nil || report.said == nil {
+		return
+	}
+	if r.phases[report.said.Phase] += n; r.phases[report.said.Phase] == 0 {
+		delete(r.phases, report.said.Phase) // an agent chooses the text
+	}
 }
 
 // shareLocked returns a report without times that equals the given one.
@@ -98,6 +114,7 @@ func (r *reports) forget(serviceUIDs []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, uid := range serviceUIDs {
+		r.countLocked(r.byUID[catalog.UIDOf(uid)], -1)
 		delete(r.byUID, catalog.UIDOf(uid))
 	}
 }

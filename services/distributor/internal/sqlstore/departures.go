@@ -19,11 +19,17 @@ import (
 type GuardedReports struct {
 	Store   *Store
 	Members catalog.Members
+	// Reached is called with what stored reports add to revisions. Nil: it is not called.
+	Reached func(ctx context.Context, milestones []catalog.Milestone)
 }
 
 // SaveReports is catalog.Reports'.
 func (g GuardedReports) SaveReports(ctx context.Context, reports []catalog.AgentReport) ([]catalog.Receipt, error) {
-	return saveReports(ctx, g.Store, g.Members, reports)
+	receipts, milestones, err := saveReports(ctx, g.Store, g.Members, reports)
+	if len(milestones) > 0 && g.Reached != nil {
+		g.Reached(ctx, milestones)
+	}
+	return receipts, err
 }
 
 // noMembers is for a store without global services.

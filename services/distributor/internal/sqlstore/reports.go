@@ -55,15 +55,19 @@ type intake struct {
 	// derived are the states of derived services, which have tables of their own.
 	derived          map[string]*derivedRow
 	derivedRevisions map[revisionKey]*revisionRow
+	// milestones are what the reports add to revisions.
+	milestones []catalog.Milestone
 }
 
 // SaveReports implements catalog.Reports for a store without global services; see GuardedReports.
 func (s *Store) SaveReports(ctx context.Context, reports []catalog.AgentReport) ([]catalog.Receipt, error) {
-	return saveReports(ctx, s, noMembers{}, reports)
+	receipts, _, err := saveReports(ctx, s, noMembers{}, reports)
+	return receipts, err
 }
 
-func saveReports(ctx context.Context, s *Store, members catalog.Members, reports []catalog.AgentReport) ([]catalog.Receipt, error) {
+func saveReports(ctx context.Context, s *Store, members catalog.Members, reports []catalog.AgentReport) ([]catalog.Receipt, []catalog.Milestone, error) {
 	var receipts []catalog.Receipt
+	var milestones []catalog.Milestone
 	err := s.editWith(ctx, numbered, func(ctx context.Context, t *tx) error {
 		in := &intake{
 			tx: t, members: members, facts: map[string]catalog.ClusterReport{}, dirtyAgents: map[string]bool{}, reports: map[string]*reportRow{}, revisions: map[revisionKey]*revisionRow{},
@@ -79,12 +83,13 @@ func saveReports(ctx context.Context, s *Store, members catalog.Members, reports
 				return err
 			}
 		}
+		milestones = in.milestones
 		return in.write(ctx)
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return receipts, nil
+	return receipts, milestones, nil
 }
 
 // load reads what the reports may change.

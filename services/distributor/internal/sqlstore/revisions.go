@@ -41,7 +41,9 @@ func (in *intake) advance(state *serviceState, service *catalog.ServiceReport, r
 	if service == nil {
 		return
 	}
-	for _, next := range state.Latest.v.Advance(service, report.ReceivedAt) {
+	revisions := state.Latest.v.Advance(service, report.ReceivedAt)
+	in.milestones = append(in.milestones, catalog.Milestones(state.Latest.v, revisions, report.ReceivedAt)...)
+	for _, next := range revisions {
 		key := revisionKey{serviceUID: state.UID, number: next.Number}
 		row := &revisionRow{ServiceUID: key.serviceUID, Number: key.number, Revision: columnOf(next)}
 		if state.GlobalUID != "" {

@@ -1,0 +1,65 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package distributor_test
+
+import (
+	"net"
+	"testing"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/services/distributor"
+)
+
+// TestMetricsOfDeliveries has an agent report a delivery, and finds it at /metrics once.
+func TestMetricsOfDeliveries(t *testing.T) {
+	t.Parallel()
+	internal, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := startHub(t, func(c *distributor.Config) { c.Serve.InternalListener = internal })
+	h.demo(t, newFolder(t, "c1", "one"))
+	h.apply(t, clusterDocument("two"))
+	agent := h.enrol(t, "one")
+	uid := h.waitService(t, "app", func(*fleetv1.Service) bool { return true }).GetMetadata().GetUid()
+	want := func(when string, samples map[string]float64) {
+		t.Helper()
+		for sample, want := range samples {
+			if got, ok := sampleOf(t, "http://"+internal.Addr().String()+"/metrics", sample); !ok || got != want {
+				t.Errorf("%s: got %s %v, %v, want %v", when, sample, got, ok, want)
+			}
+		}
+	}
+	const outcomes, clusters = "leat_delivery_outcomes_total{outcome=", "leat_fleet_clusters{state="
+	want("at the start", map[string]float64{
+		outcomes + `"healthy"}`: 0, outcomes + `"failed"}`: 0, outcomes + `"superseded"}`: 0, `leat_fleet_services{phase="healthy"}`: 0,
+		clusters + `"connected"}`: 0, clusters + `"away"}`: 1, clusters + `"unenrolled"}`: 1,
+	})
+
+	agents, said := h.agents(t, agent.token), newReporter()
+	for _, phase := range []typev1.ServicePhase{
+		typev1.ServicePhase_SERVICE_PHASE_SYNCING, typev1.ServicePhase_SERVICE_PHASE_PROGRESSING, typev1.ServicePhase_SERVICE_PHASE_HEALTHY,
+		typev1.ServicePhase_SERVICE_PHASE_DEGRADED, typev1.ServicePhase_SERVICE_PHASE_HEALTHY,
+	} {
+		report := stated("app", uid, "content", "text", phase)
+		if phase != typev1.ServicePhase_SERVICE_PHASE_SYNCING {
+			report.AppliedAt = &timestamppb.Timestamp{Seconds: 9} // by a clock that is wrong
+		}
+		said.set(report)
+		said.flush(t, func(request *distributorv1.ReportStatusRequest) (*distributorv1.ReportStatusResponse, error) {
+			return agents.ReportStatus(t.Context(), request)
+		})
+	}
+	want("after the delivery", map[string]float64{
+		`leat_delivery_duration_seconds_count{leat_delivery_stage="applied"}`: 1,
+		`leat_delivery_duration_seconds_count{leat_delivery_stage="healthy"}`: 1,
+		outcomes + `"healthy"}`: 1, outcomes + `"failed"}`: 0, outcomes + `"superseded"}`: 0,
+		`leat_fleet_services{phase="healthy"}`: 1, `leat_fleet_services{phase="degraded"}`: 0,
+		clusters + `"connected"}`: 1, clusters + `"away"}`: 0,
+	})
+}
