@@ -206,9 +206,10 @@ func (l *leat) runs(b *testing.B) (count int, sum float64) {
 	for lines.Scan() {
 		at := strings.LastIndexByte(lines.Text(), ' ')
 		switch line := lines.Text(); {
-		case strings.HasPrefix(line, "leat_apply_duration_seconds_count"):
+		case !strings.Contains(line, `leat_reconcile_stage="run"`) || !strings.Contains(line, `outcome="ok"`):
+		case strings.HasPrefix(line, "leat_reconcile_duration_seconds_count"):
 			_, _ = fmt.Sscan(line[at:], &count)
-		case strings.HasPrefix(line, "leat_apply_duration_seconds_sum"):
+		case strings.HasPrefix(line, "leat_reconcile_duration_seconds_sum"):
 			_, _ = fmt.Sscan(line[at:], &sum)
 		}
 	}

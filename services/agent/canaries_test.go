@@ -280,7 +280,7 @@ func TestSecCanariesOfAnAgent(t *testing.T) {
 	n.searchAnswers(t, via)
 	n.set.Add("the agent's key", n.ownSecrets(t))
 	metrics := got(t, http.DefaultClient, "http://"+internal.Addr().String()+"/metrics")
-	if !strings.Contains(metrics, "leat_apply_duration") {
+	if !strings.Contains(metrics, "leat_reconcile_duration") {
 		t.Errorf("got metrics without the agent's own:\n%s", metrics)
 	}
 	stop() // exports the last spans

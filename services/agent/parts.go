@@ -25,6 +25,7 @@ import (
 	"github.com/leatdev/leat/internal/contract/reason"
 	"github.com/leatdev/leat/internal/runtime/app"
 	"github.com/leatdev/leat/internal/runtime/identity"
+	"github.com/leatdev/leat/internal/runtime/instrument"
 	"github.com/leatdev/leat/internal/runtime/rpc"
 	"github.com/leatdev/leat/internal/runtime/telemetry"
 	"github.com/leatdev/leat/render"
@@ -37,6 +38,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/reception"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/execute"
 	"github.com/leatdev/leat/services/agent/internal/uplink"
 )
 
@@ -310,19 +312,26 @@ func newHandler(p *parts, server kube.Endpoint, params uplink.ServiceParams, age
 	})
 }
 
-// observe records how long runs take. The service's name stays out of the metric: there are too
-// many.
+// observe records how long runs take, in all and by stage. The service's name stays out of the
+// metric: there are too many.
 func observe(tel *telemetry.Telemetry) (reconcile.Observer, error) {
-	duration, err := tel.Meter("agent").Float64Histogram("leat.apply.duration",
-		metric.WithUnit("s"), metric.WithDescription("How long runs of services take."))
-	if err != nil {
-		return nil, fmt.Errorf("make histogram: %w", err)
-	}
-	return func(ctx context.Context, took time.Duration, problem *reason.Problem) {
-		var attributes []attribute.KeyValue
-		if problem != nil {
-			attributes = append(attributes, attribute.String(telemetry.KeyErrorType, problem.Reason.String()))
+	set := instrument.New(tel.Meter("agent"))
+	duration := set.Float64Histogram("leat.reconcile.duration", "s",
+		"How long runs of services take, by leat.reconcile.stage: run, the whole; render, downloads included; apply; prune; wait, for health, hooks and objects that go. "+
+			"By outcome: ok, or failed with error.type, in which stage and run have it.",
+		0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600)
+	return func(ctx context.Context, took time.Duration, spent execute.Spent, problem *reason.Problem) {
+		record := func(stage string, took time.Duration, isFailed bool) {
+			attributes := []attribute.KeyValue{attribute.String("leat.reconcile.stage", stage), attribute.String("outcome", "ok")}
+			if isFailed {
+				attributes[1] = attribute.String("outcome", "failed")
+				attributes = append(attributes, attribute.String(telemetry.KeyErrorType, problem.Reason.String()))
+			}
+			duration.Record(ctx, took.Seconds(), metric.WithAttributes(attributes...))
 		}
-		duration.Record(ctx, took.Seconds(), metric.WithAttributes(attributes...))
-	}, nil
+		record("run", took, problem != nil)
+		for stage, took := range spent.Stages {
+			record(string(stage), took, problem != nil && stage == spent.Failed)
+		}
+	}, set.Err()
 }

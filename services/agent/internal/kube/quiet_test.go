@@ -16,6 +16,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/kube"
 	"github.com/leatdev/leat/services/agent/internal/overview"
 	"github.com/leatdev/leat/services/agent/internal/plan"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/execute"
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
@@ -40,7 +41,7 @@ func TestZeroCostSteadyState(t *testing.T) {
 	c.stop()
 
 	refreshes := make(chan struct{}, 10*quietServices)
-	c.refresh, c.observer = quietRefresh, func(context.Context, time.Duration, *reason.Problem) { refreshes <- struct{}{} }
+	c.refresh, c.observer = quietRefresh, func(context.Context, time.Duration, execute.Spent, *reason.Problem) { refreshes <- struct{}{} }
 	client, err := kube.New(kube.Params{Kubeconfig: c.cp.KubeconfigPath(), UserAgent: userAgent, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)

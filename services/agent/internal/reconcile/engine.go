@@ -95,8 +95,9 @@ type Params struct {
 	Settings Settings
 }
 
-// Observer receives how long each run took. A nil Observer is not called.
-type Observer func(ctx context.Context, took time.Duration, problem *reason.Problem)
+// Observer receives how long each run took, in all and by stage, and its problem. A nil Observer is not
+// called.
+type Observer func(ctx context.Context, took time.Duration, spent execute.Spent, problem *reason.Problem)
 
 // Settings bound the work. A field that is zero takes the value that it has in [DefaultSettings].
 type Settings struct {
@@ -150,7 +151,7 @@ type Engine struct {
 func New(p Params) *Engine {
 	p.Settings = p.Settings.withDefaults()
 	if p.Observer == nil {
-		p.Observer = func(context.Context, time.Duration, *reason.Problem) {}
+		p.Observer = func(context.Context, time.Duration, execute.Spent, *reason.Problem) {}
 	}
 	if p.Tracer == nil {
 		p.Tracer = noop.NewTracerProvider().Tracer("")

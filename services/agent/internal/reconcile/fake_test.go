@@ -26,6 +26,7 @@ import (
 
 	"github.com/leatdev/leat/internal/contract/bundle"
 	"github.com/leatdev/leat/internal/contract/digest"
+	"github.com/leatdev/leat/internal/contract/reason"
 	"github.com/leatdev/leat/internal/kit/wake"
 	"github.com/leatdev/leat/render"
 	"github.com/leatdev/leat/render/renderers"
@@ -34,6 +35,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/k8s"
 	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/execute"
 	"github.com/leatdev/leat/services/agent/internal/reconcile/observe"
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
@@ -70,6 +72,7 @@ type world struct {
 	kinds        []observe.Collection
 	saves        int // of inventories
 	refusesSaves bool
+	observed     []observedRun
 	prints       map[string][]byte
 	generated    map[string]render.Generated
 	served       []string // versions and kinds
@@ -104,8 +107,22 @@ func (w *world) newEngine() *reconcile.Engine {
 		Render: render.Split{Others: w}, Facts: w, Generated: generatedIn{w},
 		Cluster: w, Bundles: w, Configs: w, Inventories: inventories{w}, Reporter: w, Watches: w, Fingerprints: prints{w},
 		Owner: func() string { return "us" }, Tracer: sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(w.spans)).Tracer(""), Logger: slog.New(slog.NewTextHandler(&w.log, nil)), Settings: w.settings,
-		Lock: w.lock,
+		Lock: w.lock, Observer: w.observe,
 	})
+}
+
+// observe is the engine's observer.
+func (w *world) observe(_ context.Context, took time.Duration, spent execute.Spent, problem *reason.Problem) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.observed = append(w.observed, observedRun{took, spent, problem != nil})
+}
+
+// observedRun is what the engine's observer received of a run.
+type observedRun struct {
+	took     time.Duration
+	spent    execute.Spent
+	isFailed bool
 }
 
 // Render implements render.Renderer.

@@ -5,11 +5,13 @@ package reconcile_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/leatdev/leat/internal/contract/syncpolicy"
@@ -17,6 +19,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/execute"
 	"github.com/leatdev/leat/services/agent/internal/reconcile/observe"
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
@@ -58,6 +61,38 @@ func TestTimings(t *testing.T) {
 		assertPhase(t, w, "s", report.Healthy)
 		if got := w.status("s"); got.Timings != want || !got.Planned.Equal(planned) || got.Trigger != trigger {
 			t.Errorf("got %+v, planned %v, %+v, want what it was: %+v, %v, %+v", got.Timings, got.Planned, got.Trigger, want, planned, trigger)
+		}
+	})
+}
+
+// TestStagesOfARun has a run wait for a wave, a run without a change, and a run that cannot apply.
+func TestStagesOfARun(t *testing.T) {
+	bubble(t, reconcile.Settings{Refresh: time.Hour}, func(t *testing.T, w *world) {
+		w.openDelay = 2 * time.Second
+		var refusal error
+		w.onApply = func(context.Context, *unstructured.Unstructured) error {
+			<-time.After(3 * time.Second)
+			return refusal
+		}
+		w.plan(w.staged(t, "s", waiting, "ConfigMap:after"))
+		pass(t, time.Minute)
+		w.judged(t, "Pod", "first", health.Healthy)
+		pass(t, time.Minute)
+		refusal = errors.New("no")
+		w.plan(w.staged(t, "s", "ConfigMap:other"))
+		pass(t, 10*time.Second)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		want := []observedRun{
+			{took: 63 * time.Second, spent: execute.Spent{Stages: map[execute.Stage]time.Duration{
+				execute.StageRender: 2 * time.Second, execute.StageApply: 6 * time.Second, execute.StageWait: 55 * time.Second, execute.StagePrune: 0,
+			}}},
+			{took: 5 * time.Second, isFailed: true, spent: execute.Spent{Failed: execute.StageApply, Stages: map[execute.Stage]time.Duration{
+				execute.StageRender: 2 * time.Second, execute.StageApply: 3 * time.Second,
+			}}},
+		}
+		if diff := cmp.Diff(want, w.observed[:min(2, len(w.observed))], cmp.AllowUnexported(observedRun{})); diff != "" {
+			t.Errorf("the observer received other runs (-want +got):\n%s", diff)
 		}
 	})
 }

@@ -176,7 +176,7 @@ func (u *unit) conclude(ctx context.Context, run decide.Run, outcome execute.Out
 			slog.String("reason", failure.Problem.Reason.String()), slog.String("problem", failure.Problem.Message),
 			slog.Time("retry_at", u.state.Attempt.RetryAt))
 	}
-	u.shared.observer(context.WithoutCancel(ctx), took, u.state.Attempt.Problem)
+	u.shared.observer(context.WithoutCancel(ctx), took, outcome.Spent, u.state.Attempt.Problem)
 	return err == nil
 }
 

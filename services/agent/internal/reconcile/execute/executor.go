@@ -192,4 +192,6 @@ type Outcome struct {
 	Record inventory.Record
 	// Timings are the times of the change.
 	Timings report.Timings
+	// Spent is what the run spent its time on.
+	Spent Spent
 }

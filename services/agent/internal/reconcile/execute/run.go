@@ -42,6 +42,7 @@ type run struct {
 	rendered  time.Time
 	waited    time.Duration // in await
 	applied   atomic.Int32  // number of applied objects
+	spent     Spent
 }
 
 // newRun returns a run that acts as the account.
@@ -50,7 +51,7 @@ func (x *Executor) newRun(job Job, account k8s.Account, cluster k8s.API) *run {
 }
 
 func (r *run) outcome() Outcome {
-	return Outcome{Record: r.record.Record, Timings: r.Timings}
+	return Outcome{Record: r.record.Record, Timings: r.Timings, Spent: r.spent}
 }
 
 // step is one operation of a run, with its name for errors.
@@ -62,7 +63,10 @@ type step struct {
 // take executes the steps in order. A failed step is the last.
 func (r *run) take(ctx context.Context, steps []step) error {
 	for _, s := range steps {
-		if err := s.do(ctx); err != nil {
+		began, waited := time.Now(), r.waited
+		err := s.do(ctx)
+		r.spent.spend(s.name, time.Since(began), r.waited-waited, err)
+		if err != nil {
 			return err
 		}
 		if ctx.Err() != nil {
