@@ -38,6 +38,9 @@ func TestMetricsOfDeliveries(t *testing.T) {
 	const outcomes, clusters = "leat_delivery_outcomes_total{outcome=", "leat_fleet_clusters{state="
 	want("at the start", map[string]float64{
 		outcomes + `"healthy"}`: 0, outcomes + `"failed"}`: 0, outcomes + `"superseded"}`: 0, `leat_fleet_services{phase="healthy"}`: 0,
+		// An alert on a counter sees the first event only if the counter began at zero.
+		`leat_distributor_break_glass_calls_total{}`: 0, `leat_distributor_token_exchanges_total{outcome="refused"}`: 0,
+		`leat_notifications_attempts_total{outcome="dead",sink="email"}`: 0, `leat_distributor_rollout_decisions_total{kind="halt"}`: 0,
 		clusters + `"connected"}`: 0, clusters + `"away"}`: 1, clusters + `"unenrolled"}`: 1,
 	})
 
@@ -54,6 +57,9 @@ func TestMetricsOfDeliveries(t *testing.T) {
 		said.flush(t, func(request *distributorv1.ReportStatusRequest) (*distributorv1.ReportStatusResponse, error) {
 			return agents.ReportStatus(t.Context(), request)
 		})
+	}
+	if n, ok := sampleOf(t, "http://"+internal.Addr().String()+"/metrics", "leat_plan_compute_duration_seconds_count{}"); !ok || n == 0 {
+		t.Errorf("got %v, %v changes that plans followed, want some", n, ok)
 	}
 	want("after the delivery", map[string]float64{
 		`leat_delivery_duration_seconds_count{leat_delivery_stage="applied"}`: 1,

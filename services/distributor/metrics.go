@@ -4,7 +4,9 @@
 package distributor
 
 import (
+	"context"
 	"strings"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 
@@ -13,6 +15,15 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
 	"github.com/leatdev/leat/services/distributor/internal/spine/fanout"
 )
+
+// measureChanges makes the histogram that the view's changes are recorded in.
+func measureChanges(tel *telemetry.Telemetry) (func(took time.Duration), error) {
+	set := instrument.New(tel.Meter(scope))
+	duration := set.Float64Histogram("leat.plan.compute.duration", "s",
+		"Time from a change of the catalog or of content until the plans in memory had followed, its turn included.",
+		.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30)
+	return func(took time.Duration) { duration.Record(context.Background(), took.Seconds()) }, set.Err()
+}
 
 // measure makes the gauges that read the fleet and the state of bundles when they are collected.
 func measure(tel *telemetry.Telemetry, view *fleet.View, plans *fanout.Hub[string]) error {

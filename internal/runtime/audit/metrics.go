@@ -34,6 +34,9 @@ func newQueueMetrics(params QueueParams, waiting func() int64) (*queueMetrics, e
 	set := instrument.New(params.Meter)
 	m.written = set.Int64Counter("leat.audit.records", "{record}", "Audit records that the tunnel or the distributor wrote, by output.")
 	m.dropped = set.Int64Counter("leat.audit.dropped", "{record}", "Audit records that were not written, by reason.")
+	for _, reason := range []string{reasonFull, reasonTimeout, reasonFailed, reasonClosed} {
+		instrument.Begin(m.dropped, m.output, attribute.String("reason", reason))
+	}
 	set.Int64ObservableGauge("leat.audit.queue", "By", "Audit records that wait to be written.",
 		func(observe func(int64, ...attribute.KeyValue)) { observe(waiting(), m.output) })
 	return m, set.Err()

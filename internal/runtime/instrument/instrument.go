@@ -45,6 +45,12 @@ func (s *Set) Int64Counter(name, unit, description string) metric.Int64Counter {
 	return counter
 }
 
+// Begin makes the time series of a counter with these attributes exist, at zero. Otherwise a rate over
+// it does not see the first event.
+func Begin(counter metric.Int64Counter, attributes ...attribute.KeyValue) {
+	counter.Add(context.Background(), 0, metric.WithAttributes(attributes...))
+}
+
 // Float64Histogram returns a histogram with these bounds of its buckets; none means the standard's.
 func (s *Set) Float64Histogram(name, unit, description string, bounds ...float64) metric.Float64Histogram {
 	options := []metric.Float64HistogramOption{metric.WithUnit(unit), metric.WithDescription(description)}

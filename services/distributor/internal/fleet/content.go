@@ -21,8 +21,7 @@ func (v *View) Resolution(source catalog.Source) catalog.Resolution {
 // leaves the content as it was costs a plan nothing until it is read. The trigger may be
 // nil.
 func (v *View) Resolved(ctx context.Context, source catalog.Source, next catalog.Resolution, trigger *catalog.Trigger) {
-	v.writing.Lock()
-	defer v.writing.Unlock()
+	defer v.writing.take()()
 	last, ok := v.sources.put(source, next)
 	hasNewSnapshot, hasNewContent := !equal(last.Snapshot, next.Snapshot), !hasSameContent(last.Snapshot, next.Snapshot)
 	if !ok || !hasNewSnapshot && equal(last.Problem, next.Problem) {

@@ -302,8 +302,7 @@ func (d Deriver) end(ctx context.Context, j *job, note func()) {
 			delete(c.contents.derived.jobs, j.global.Name)
 		}
 	})
-	d.View.writing.Lock()
-	defer d.View.writing.Unlock()
+	defer d.View.writing.take()()
 	s := newChangeSet()
 	s.addObject(j.global.Key()) // its status has changed
 	d.View.revise(ctx, s)
@@ -354,8 +353,7 @@ func (d Deriver) put(ctx context.Context, j *job, count int, do func(i int, s *c
 // held the lock.
 func (d Deriver) putSome(ctx context.Context, j *job, from, to int, do func(i int, s *changeSet)) (done int, held time.Duration) {
 	v := d.View
-	v.writing.Lock()
-	defer v.writing.Unlock()
+	defer v.writing.take()()
 	s := newChangeSet()
 	v.Catalog.mu.Lock()
 	begun := time.Now()

@@ -113,6 +113,9 @@ type Params struct {
 	PollInterval time.Duration
 	// ReadReportsAfter is how long ReadReports leaves the processors to the agents that come back after a start.
 	ReadReportsAfter time.Duration
+	// Changed receives how long each change of the catalog or of content took until the plans in memory
+	// had followed, its turn included. Nil is not called.
+	Changed func(took time.Duration)
 	// AtOnce bounds the derivation of services with an edit.
 	AtOnce AtOnce
 }
@@ -149,7 +152,7 @@ type View struct {
 	sharing *sharing
 	// writing serialises changes of the catalog and of sources, with the revision of plans that
 	// follows each.
-	writing sync.Mutex
+	writing turn
 }
 
 // Accounts returns the view of people.
@@ -219,8 +222,7 @@ func (v *View) applyLocked(ctx context.Context, changes catalog.Changes, isFirst
 	}
 	derived.decide(ctx, limits)
 	defer v.deriving.Set()
-	v.writing.Lock()
-	defer v.writing.Unlock()
+	defer v.writing.take()()
 	// The content of a repository that is replaced goes first, so that no plan of a service that
 	// reads the new repository is computed from it.
 	forgotten := map[catalog.Source]*catalog.Snapshot{}

@@ -29,6 +29,7 @@ func New(p Params) *View {
 		newSources:  wake.NewSignal(),
 		deriving:    wake.NewSignal(),
 		sharing:     newSharing(),
+		writing:     turn{ended: p.Changed},
 	}
 	c.contents.specFor, v.reading = admitted.specFor, newReading(v)
 	v.Records = &Records{

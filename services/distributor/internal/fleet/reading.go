@@ -145,8 +145,7 @@ func (r *reading) some(ctx context.Context) error {
 	}
 	v.refreshing.Lock()
 	defer v.refreshing.Unlock()
-	v.writing.Lock()
-	defer v.writing.Unlock()
+	defer v.writing.take()()
 	set := newChangeSet()
 	for _, report := range reports {
 		if v.reports.has(report.ServiceUID) {

@@ -118,8 +118,7 @@ func (k VariantKeeper) refuse(ctx context.Context, refused map[string]*catalog.P
 		return
 	}
 	v := k.View
-	v.writing.Lock()
-	defer v.writing.Unlock()
+	defer v.writing.take()()
 	s := newChangeSet()
 	c := v.Catalog
 	c.mu.Lock()

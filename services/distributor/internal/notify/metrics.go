@@ -25,6 +25,11 @@ func NewMetrics(meter metric.Meter) (*Metrics, error) {
 	m := new(Metrics)
 	set := instrument.New(meter)
 	m.attempts = set.Int64Counter("leat.notifications.attempts", "{attempt}", "Attempts to send a notification, by kind of sink and outcome: sent, retry or dead.")
+	for _, sink := range []catalog.SinkType{catalog.SinkSlack, catalog.SinkWebhook, catalog.SinkCommitStatus, catalog.SinkEmail} {
+		for _, outcome := range []string{"sent", "retry", "dead"} {
+			instrument.Begin(m.attempts, attribute.String("sink", string(sink)), attribute.String("outcome", outcome))
+		}
+	}
 	set.Int64ObservableGauge("leat.notifications.leader", "{replica}", "1 if this replica sends the notifications.", instrument.Value(m.leading.Load))
 	return m, set.Err()
 }

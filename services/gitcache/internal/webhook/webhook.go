@@ -38,6 +38,7 @@ import (
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	"github.com/leatdev/leat/internal/kit/secret"
 	"github.com/leatdev/leat/internal/runtime/identity"
+	"github.com/leatdev/leat/internal/runtime/instrument"
 	"github.com/leatdev/leat/internal/runtime/rpcerr"
 	"github.com/leatdev/leat/services/gitcache/internal/hooklog"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
@@ -108,6 +109,11 @@ func New(p Params) (*Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make metrics: %w", err)
 	}
+	for _, name := range provider.Names() {
+		for _, result := range []outcome{outcomeAccepted, outcomeRefused} {
+			instrument.Begin(received, attributesOf(name, result)...)
+		}
+	}
 	if p.MaxBody <= 0 {
 		p.MaxBody = defaultBody
 	}
@@ -135,6 +141,12 @@ const (
 	outcomeBroken    outcome = "broken_off"
 )
 
+func attributesOf(provider string, result outcome) []attribute.KeyValue {
+	return []attribute.KeyValue{
+		attribute.String("leat.webhook.provider", provider), attribute.String("leat.webhook.outcome", string(result)),
+	}
+}
+
 // ServeHTTP implements http.Handler. Whatever was proven and understood is answered alike, whether
 // or not it did anything.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -157,9 +169,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		h.recorder.add(n)
 	}
-	attributes := []attribute.KeyValue{
-		attribute.String("leat.webhook.provider", label), attribute.String("leat.webhook.outcome", string(result)),
-	}
+	attributes := attributesOf(label, result)
 	span.SetAttributes(attributes...)
 	h.received.Add(ctx, 1, metric.WithAttributes(attributes...))
 	if err != nil {

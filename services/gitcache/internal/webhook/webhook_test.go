@@ -25,6 +25,7 @@ import (
 	"github.com/leatdev/leat/internal/testkit/registrytest"
 	"github.com/leatdev/leat/services/gitcache/internal/hooklog"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+	"github.com/leatdev/leat/services/gitcache/internal/webhook/provider"
 )
 
 func TestEveryProviderRefreshesWhatItNames(t *testing.T) {
@@ -474,14 +475,19 @@ func TestMetricTellsWhatBecameOfThem(t *testing.T) {
 			t.Fatalf("got metric %s, want the sum leat.webhook.received", m.Name)
 		}
 		for _, point := range sum.DataPoints {
-			provider, _ := point.Attributes.Value("leat.webhook.provider")
+			sender, _ := point.Attributes.Value("leat.webhook.provider")
 			outcome, _ := point.Attributes.Value("leat.webhook.outcome")
-			got[provider.AsString()+" "+outcome.AsString()] = point.Value
+			got[sender.AsString()+" "+outcome.AsString()] = point.Value
 		}
 	}
 	want := map[string]int64{
 		"github accepted": 1, "github replayed": 1, "github unmatched": 1, "github ignored": 1, "github ping": 1,
 		"github refused": 1, "generic malformed": 1, "unknown unknown_provider": 1,
+	}
+	for _, name := range provider.Names() { // they begin at zero, so that a rate sees the first
+		for _, outcome := range []string{"accepted", "refused"} {
+			want[name+" "+outcome] += 0
+		}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("webhooks (-want +got):\n%s", diff)

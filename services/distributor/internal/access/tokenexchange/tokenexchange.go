@@ -94,6 +94,9 @@ func New(p Params) (*Handler, error) {
 	set := instrument.New(p.Meter)
 	counter := set.Int64Counter("leat.distributor.token.exchanges", "{exchange}",
 		"Tokens of workloads that were presented for an access token, by outcome: granted, refused, malformed, unavailable.")
+	for _, outcome := range []string{"granted", "refused", "malformed", "unavailable"} {
+		instrument.Begin(counter, attribute.String("outcome", outcome))
+	}
 	return &Handler{p: p, counter: counter}, set.Err()
 }
 

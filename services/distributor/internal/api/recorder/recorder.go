@@ -83,6 +83,7 @@ var _ connect.Interceptor = (*Recorder)(nil)
 func New(p Params) (*Recorder, error) {
 	set := instrument.New(p.Meter)
 	calls := set.Int64Counter("leat.distributor.break.glass.calls", "{call}", "Calls by the user break-glass, which is for emergencies.")
+	instrument.Begin(calls)
 	return &Recorder{p: p, breakGlass: calls}, set.Err()
 }
 

@@ -31,7 +31,7 @@ func NewDeliveries(meter metric.Meter) (*Deliveries, error) {
 			"Deliveries that ended, by outcome: healthy, or failed or superseded when newer content came first."),
 	}
 	for _, outcome := range []catalog.RevisionOutcome{catalog.RevisionHealthy, catalog.RevisionFailed, catalog.RevisionSuperseded} {
-		d.outcomes.Add(context.Background(), 0, outcomeOf(outcome))
+		instrument.Begin(d.outcomes, outcomeOf(outcome))
 	}
 	return d, set.Err()
 }
@@ -43,11 +43,11 @@ func (d *Deliveries) Record(ctx context.Context, milestones []catalog.Milestone)
 			d.duration.Record(ctx, m.Took.Seconds(), metric.WithAttributes(attribute.String("leat.delivery.stage", string(m.Stage))))
 		}
 		if m.Outcome != catalog.RevisionUnknown {
-			d.outcomes.Add(ctx, 1, outcomeOf(m.Outcome))
+			d.outcomes.Add(ctx, 1, metric.WithAttributes(outcomeOf(m.Outcome)))
 		}
 	}
 }
 
-func outcomeOf(outcome catalog.RevisionOutcome) metric.MeasurementOption {
-	return metric.WithAttributes(attribute.String("outcome", strings.ToLower(string(outcome))))
+func outcomeOf(outcome catalog.RevisionOutcome) attribute.KeyValue {
+	return attribute.String("outcome", strings.ToLower(string(outcome)))
 }

@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
+	"github.com/leatdev/leat/internal/runtime/instrument"
 	"github.com/leatdev/leat/services/distributor/internal/rollout"
 )
 
@@ -30,6 +31,9 @@ func NewMetrics(meter metric.Meter) (*Metrics, error) {
 		metric.WithDescription("Decisions of rollouts, by kind: admit, withdraw, ask, wake, halt, done."))
 	if err != nil {
 		return nil, fmt.Errorf("make metrics of rollouts: %w", err)
+	}
+	for _, kind := range []rollout.DecisionKind{rollout.Admit, rollout.Withdraw, rollout.Ask, rollout.Wake, rollout.Halt, rollout.Done} {
+		instrument.Begin(m.decisions, attribute.String("kind", string(kind)))
 	}
 	_, err = meter.Int64ObservableGauge("leat.distributor.rollout.runs", metric.WithUnit("{run}"),
 		metric.WithDescription("Latest rollouts of policies, by state, at the replica that drives rollouts."), metric.WithInt64Callback(m.report))
@@ -51,14 +55,18 @@ func (m *Metrics) report(_ context.Context, observer metric.Int64Observer) error
 func (m *Metrics) observe(records map[string]*Record) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.byState = map[rollout.State]int64{}
+	m.byState = map[rollout.State]int64{rollout.Running: 0, rollout.Paused: 0, rollout.Halted: 0}
 	for _, record := range records {
 		m.byState[record.Run.State]++
 	}
 }
 
 // forget is called when this replica no longer drives.
-func (m *Metrics) forget() { m.observe(nil) }
+func (m *Metrics) forget() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.byState = nil
+}
 
 func (m *Metrics) decided(decisions []rollout.Decision) {
 	for _, d := range decisions {

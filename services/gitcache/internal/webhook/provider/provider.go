@@ -10,7 +10,9 @@
 package provider
 
 import (
+	"maps"
 	"net/http"
+	"slices"
 	"time"
 )
 
@@ -113,6 +115,9 @@ func Of(name string) (Provider, bool) {
 	p, ok := providers[name]
 	return p, ok
 }
+
+// Names returns the names of all providers.
+func Names() []string { return slices.Collect(maps.Keys(providers)) }
 
 // Claim reads what proves a delivery. It returns false if there is nothing of the sort, or if it is
 // stale.
