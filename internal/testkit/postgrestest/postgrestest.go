@@ -47,7 +47,7 @@ func New(t testing.TB) *Server {
 	initdb, postgres := find(t, "initdb"), find(t, "postgres")
 	// Not t.TempDir: its parents are closed to other users, and the path may be too long for a
 	// socket.
-	dir := filepath.Join(os.TempDir(), "leat-postgres-"+rand.Text())
+	dir := filepath.Join(top(t), "leat-postgres-"+rand.Text())
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -66,6 +66,20 @@ func New(t testing.TB) *Server {
 	s.Start(t)
 	t.Cleanup(s.Kill)
 	return s
+}
+
+// memory is a folder in memory, on Linux.
+const memory = "/dev/shm"
+
+// top returns the folder for the data: of memory, if that has much room. Tests make hundreds of databases, and waited for
+// the disk most of their time. A benchmark measures with a disk.
+func top(t testing.TB) string {
+	const room = 6 << 30
+	var stat syscall.Statfs_t
+	if _, isBenchmark := t.(*testing.B); isBenchmark || syscall.Statfs(memory, &stat) != nil || stat.Bavail*uint64(stat.Bsize) < room {
+		return os.TempDir()
+	}
+	return memory
 }
 
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
