@@ -15,6 +15,7 @@ import (
 	"github.com/leatdev/leat/internal/contract/reason"
 	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/k8s"
 	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
 	"github.com/leatdev/leat/services/agent/internal/report"
@@ -79,6 +80,22 @@ func TestDryRun(t *testing.T) {
 			}
 			if got := w.status("s"); got.Observed.SpecDigest != "spec-s-dry" || got.Applied.SpecDigest != "spec-s" {
 				t.Errorf("observed: got %q, want what was compared", got.Observed.SpecDigest)
+			}
+		},
+		"what is applied stays when the service leaves": func(t *testing.T, w *world) {
+			w.plan(w.service(t, "s", "a", "b"), w.service(t, "other", "c"))
+			synctest.Wait()
+			w.plan(dry(w.service(t, "s", "a", "b")), w.service(t, "other", "c"))
+			synctest.Wait()
+			w.plan(w.service(t, "other", "c"))
+			synctest.Wait()
+			for _, name := range []string{"a", "b"} {
+				if live := w.live(configMapKey(name)); live == nil || k8s.ServiceOf(live) != "" {
+					t.Errorf("%s: got %v, want the object without the label", name, live)
+				}
+			}
+			if _, isStored := w.records["s"]; isStored {
+				t.Error("the inventory is still there")
 			}
 		},
 		"an update": func(t *testing.T, w *world) {

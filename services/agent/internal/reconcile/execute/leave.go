@@ -87,6 +87,7 @@ type leaving struct{ handover }
 
 // mark records that objects are about to be deleted, in case the service returns before all
 // are gone. It also records the last spec's settings for the deletion, if this process knows them.
+// What was a dry run to the end deletes nothing: another tool may deliver the objects again.
 func (l leaving) mark(ctx context.Context) error {
 	record := &l.r.record
 	if record.Objects.Len() == 0 {
@@ -94,7 +95,8 @@ func (l leaving) mark(ctx context.Context) error {
 	}
 	prune, deletion := record.Prune, record.Deletion
 	if l.r.Service.Name != "" {
-		prune, deletion = l.r.Service.Spec.Prunes(), l.r.Service.Spec.Policy.Deletion
+		spec := l.r.Service.Spec
+		prune, deletion = spec.Prunes() && !spec.DryRun, spec.Policy.Deletion
 	}
 	if record.Touched && prune == record.Prune && deletion == record.Deletion {
 		return nil
