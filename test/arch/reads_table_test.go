@@ -72,6 +72,7 @@ var reads = []struct {
 
 	{"confine/confine.go", byPort, 3, "", ""},
 	{"reconcile/follow/follow.go", byPort, 1, "", ""},
+	{"kube/delete.go", byPort, 1, "", ""},
 	{"kube/contents.go", byPort, 3, "", ""},
 	{"kube/follow.go", byPort, 2, "", ""},
 	{"kube/logs.go", byPort, 4, "", ""},

@@ -78,6 +78,22 @@ func HandOver(live *unstructured.Unstructured, apiVersion string) ([]any, bool) 
 	return append(rest, map[string]any(own)), true
 }
 
+// LetGo returns the managedFields of live without Leat's entries. What Leat alone has set has no owner
+// then. If nobody else owns anything, the list has one empty entry: the API server ignores a list
+// without any.
+func LetGo(live *unstructured.Unstructured) []any {
+	var rest []any
+	for _, e := range entriesOf(live) {
+		if e.manager() != Manager {
+			rest = append(rest, map[string]any(e))
+		}
+	}
+	if rest == nil {
+		rest = []any{map[string]any{}}
+	}
+	return rest
+}
+
 // moved returns the entry as one of that version, in which live was read. Fields that do not exist
 // in live are left out: they may have had other names in the entry's version.
 func (e entry) moved(live *unstructured.Unstructured, apiVersion string) entry {

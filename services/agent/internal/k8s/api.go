@@ -90,7 +90,8 @@ type Writer interface {
 	// the object that is being deleted. A missing object is not an error. ErrReplaced: another
 	// object has that name, or the object does not meet the options.
 	Delete(ctx context.Context, object inventory.Object, options DeleteOptions) (remains *unstructured.Unstructured, err error)
-	// Release removes Leat's labels from the object with that UID. Errors as Delete.
+	// Release removes Leat's labels from the object with that UID, and lets go of its fields: they
+	// keep their values, and the next deployer alone decides on them. Errors as Delete.
 	Release(ctx context.Context, object inventory.Object) error
 }
 

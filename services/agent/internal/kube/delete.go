@@ -8,16 +8,18 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/util/retry"
 
 	"github.com/leatdev/leat/internal/contract/syncpolicy"
 	"github.com/leatdev/leat/internal/kit/backoff"
+	"github.com/leatdev/leat/services/agent/internal/fields"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/k8s"
 )
@@ -120,19 +122,32 @@ func (c *Client) Release(ctx context.Context, object inventory.Object) error {
 	if err != nil {
 		return err
 	}
-	// The uid in the body makes the API server reject the patch for any other object, because a uid
-	// cannot change.
-	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": object.UID, "labels": map[string]any{k8s.ServiceLabel: nil, k8s.ProjectLabel: nil},
-	}})
-	if err != nil {
-		return fmt.Errorf("encode patch: %w", err)
-	}
 	err = c.try(ctx, object.Kind, func(ctx context.Context) error {
-		_, err := resource.Patch(ctx, object.Name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: fieldManager})
-		return replaced(err)
+		return retry.RetryOnConflict(retry.DefaultBackoff, func() error { return letGo(ctx, resource, object) })
 	})
 	return k8s.IgnoreNotFound(err)
+}
+
+// letGo removes Leat's labels and fields from the object that live is now. The error is a conflict if somebody changed the
+// object meanwhile, such as its status.
+func letGo(ctx context.Context, resource dynamic.ResourceInterface, object inventory.Object) error {
+	live, err := resource.Get(ctx, object.Name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	if string(live.GetUID()) != object.UID {
+		return backoff.Permanent(fmt.Errorf("%w: its uid is %s", k8s.ErrReplaced, live.GetUID()))
+	}
+	// The resource version keeps the owners that others have become meanwhile.
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"resourceVersion": live.GetResourceVersion(), "managedFields": fields.LetGo(live),
+		"labels": map[string]any{k8s.ServiceLabel: nil, k8s.ProjectLabel: nil},
+	}})
+	if err != nil {
+		return backoff.Permanent(fmt.Errorf("encode patch: %w", err))
+	}
+	_, err = resource.Patch(ctx, object.Name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: fieldManager})
+	return err
 }
 
 // replaced translates a failed precondition.
@@ -140,18 +155,8 @@ func replaced(err error) error {
 	if isDenied(err) {
 		return err // the object is still the same
 	}
-	if apierrors.IsConflict(err) || changesUID(err) {
+	if apierrors.IsConflict(err) {
 		return backoff.Permanent(fmt.Errorf("%w: %w", k8s.ErrReplaced, err))
 	}
 	return err
-}
-
-// changesUID reports whether the API server rejected a patch because another object has the name
-// now.
-func changesUID(err error) bool {
-	status := apierrors.APIStatus(nil)
-	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {
-		return false
-	}
-	return slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" })
 }

@@ -313,6 +313,7 @@ func (m *clusterMemory) Release(ctx context.Context, object inventory.Object) er
 			delete(labels, k8s.ServiceLabel)
 			delete(labels, k8s.ProjectLabel)
 			o.SetLabels(labels)
+			_ = unstructured.SetNestedSlice(o.Object, fields.LetGo(o), "metadata", "managedFields") // metadata is a map
 		})
 	})
 }

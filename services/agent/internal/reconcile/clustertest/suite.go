@@ -248,12 +248,15 @@ func testFinalizers(t *testing.T, s Subject) {
 
 func testRelease(t *testing.T, s Subject) {
 	live := apply(t, s, Object("release", "s", "1"))
+	if !k8s.IsAppliedByLeat(live) {
+		t.Fatalf("got %v, want Leat as the manager of its fields", live.Object)
+	}
 	if err := s.Cluster.Release(t.Context(), entry(live)); err != nil {
 		t.Fatal(err)
 	}
 	got := get(t, s, live)
-	if got.GetLabels()[k8s.ServiceLabel] != "" || value(got) != "1" || got.GetUID() != live.GetUID() {
-		t.Errorf("got %v, want the same object without the label", got.Object)
+	if got.GetLabels()[k8s.ServiceLabel] != "" || value(got) != "1" || got.GetUID() != live.GetUID() || k8s.IsAppliedByLeat(got) {
+		t.Errorf("got %v, want the same object without the label, and without Leat as a manager", got.Object)
 	}
 }
 
