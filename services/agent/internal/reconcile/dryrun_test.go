@@ -98,6 +98,19 @@ func TestDryRun(t *testing.T) {
 				t.Error("the inventory is still there")
 			}
 		},
+		"the inventory tells the next process what stays": func(t *testing.T, w *world) {
+			for _, isDry := range []bool{false, true, false} {
+				s := w.service(t, "s", "a")
+				if isDry {
+					s = dry(s)
+				}
+				w.plan(s)
+				synctest.Wait()
+				if got := w.records["s"].Prune; got == isDry {
+					t.Errorf("dry run %v: got an inventory whose objects are deleted with the service: %v", isDry, got)
+				}
+			}
+		},
 		"an update": func(t *testing.T, w *world) {
 			w.plan(w.service(t, "s", "a"))
 			synctest.Wait()

@@ -42,21 +42,25 @@ func (u *unit) release(ctx context.Context) {
 	})
 }
 
-// preview computes a dry run. It writes neither to the cluster nor to the inventory. A preview that
-// was interrupted leaves no result, so that the unit starts another one.
+// preview computes a dry run. It changes no object of the service. A preview that was interrupted leaves no result, so that
+// the unit starts another one.
 func (u *unit) preview(ctx context.Context) {
 	u.work(ctx, decide.Preview, func(ctx context.Context, job execute.Job) (execute.Outcome, error) {
 		u.mu.Lock()
 		seen := u.objects.Signature()
 		u.state.Preview.Result = nil
 		u.mu.Unlock()
+		outcome, err := u.shared.executor.Spare(ctx, job)
+		if err != nil {
+			return outcome, err
+		}
 		result, err := u.shared.executor.Preview(ctx, job)
 		if ctx.Err() == nil {
 			u.mu.Lock()
 			u.state.Preview, u.previewed = decide.DryRun{Of: job.Service.Inputs(), Result: result}, seen
 			u.mu.Unlock()
 		}
-		return execute.Outcome{Record: job.Record, Timings: job.Timings}, err
+		return outcome, err
 	})
 }
 

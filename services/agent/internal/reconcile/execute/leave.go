@@ -72,6 +72,17 @@ func (x *Executor) Release(ctx context.Context, job Job) (outcome Outcome, isEmp
 	return r.outcome(), err == nil && r.record.Objects.Len() == 0, err
 }
 
+// Spare notes in the inventory of a dry run that its objects stay if the service leaves, which the next process cannot
+// know otherwise. The next apply notes what its spec wants.
+func (x *Executor) Spare(ctx context.Context, job Job) (Outcome, error) {
+	r := x.newRun(job, k8s.Account{}, nil)
+	if !r.record.Prune || r.record.Objects.Len() == 0 {
+		return r.outcome(), nil
+	}
+	r.record.Prune = false
+	return r.outcome(), r.store(ctx)
+}
+
 // newDepartingRun returns a run that acts as the account that the service was applied with.
 func (x *Executor) newDepartingRun(job Job) (*run, error) {
 	account, err := k8s.ParseAccount(job.Record.Account, "")
