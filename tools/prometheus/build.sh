@@ -2,8 +2,8 @@
 # SPDX-FileCopyrightText: The Leat Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Makes sure that the pinned Prometheus is in the user's cache folder, and prints the path of the program. It is built once for each version and pins,
-# which takes some minutes of CPU.
+# Makes sure that the pinned Prometheus is in the user's cache folder, with promtool beside it, and prints the path of the program. Both are built
+# once for each version and pins, which takes some minutes of CPU.
 set -eu
 cd "$(dirname "$0")"
 export GOWORK=off GOFLAGS=-mod=readonly CGO_ENABLED=0 # a container has no libraries for it
@@ -18,7 +18,8 @@ if [ ! -e "$home/prometheus" ]; then
 	work=$(mktemp -d "$cache/building-XXXXXX")
 	trap 'rm -rf "$work"' EXIT
 	# Without service discovery, which is most of its dependencies. The module has no web interface: that is built by Node.
-	go build -buildvcs=false -trimpath -tags remove_all_sd -ldflags '-s -w' -o "$work/prometheus" github.com/prometheus/prometheus/cmd/prometheus
+	go build -buildvcs=false -trimpath -tags remove_all_sd -ldflags '-s -w' -o "$work/" \
+		github.com/prometheus/prometheus/cmd/prometheus github.com/prometheus/prometheus/cmd/promtool
 	mv -T "$work" "$home" 2>/dev/null || [ -e "$home/prometheus" ] # another process may have been faster
 fi
 echo "$home/prometheus"
