@@ -86,7 +86,7 @@ GENERATED := ./gen/... ./internal/contract/reason/...
 FUZZTIME ?= 30s
 ATTACKTIME ?= 30s
 
-.PHONY: help up demo down ui ui-test ui-story ui-dev quick test test-random siege test-all slow fault attack fuzz bench lint fmt prose generate reasons manifests authorities tidy build breaking docs tools kube registry grpcurl containers node system browser sbom release vulncheck pin pinned ci
+.PHONY: help up demo down ui ui-test ui-story ui-dev quick test test-random siege test-all slow fault attack fuzz bench lint fmt prose generate reasons dashboards manifests authorities tidy build breaking docs tools kube registry grpcurl containers node system browser sbom release vulncheck pin pinned ci
 .DEFAULT_GOAL := help
 
 help: ## List these verbs
@@ -185,7 +185,7 @@ prose: ## Count the habits of translated English that test/arch bounds, by habit
 generate: $(BIN)/buf reasons ## Generate code and documents
 	@$(BIN)/buf generate
 	@tools/ui.sh run generate
-	@$(MAKE) --no-print-directory docs manifests authorities
+	@$(MAKE) --no-print-directory docs dashboards manifests authorities
 
 reasons: ## Generate internal/contract/reason from reason.proto
 	@$(GO) run ./internal/contract/reason/cmd/leat-reasons
@@ -195,6 +195,9 @@ docs: ## Generate docs/reference/{config,errors,metrics,health-kinds,rights}.md 
 	@cd services/agent && $(GO) test $(FAST) ./internal/health -run TestDocumentedKinds -update >/dev/null
 	@cd services/distributor && $(GO) test $(FAST) . -run TestTableOfRights -update >/dev/null
 	@cd test && $(GO) test $(FAST) ./arch -run TestTableOfReads -update >/dev/null
+
+dashboards: ## Write deploy/dashboards and deploy/prometheus from test/observability
+	@$(GO) run ./test/observability/cmd/leat-dashboards
 
 manifests: ## Render deploy/kubernetes from the Helm charts, and write the tables of their values
 	@$(GO) run ./test/charts/cmd/leat-charts

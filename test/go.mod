@@ -10,6 +10,7 @@ require (
 	github.com/go-jose/go-jose/v4 v4.1.8
 	github.com/google/go-cmp v0.7.0
 	github.com/google/go-containerregistry v0.22.1
+	github.com/grafana/grafana-foundation-sdk/go v0.0.22
 	github.com/leatdev/leat/gen v0.0.0
 	github.com/leatdev/leat/internal v0.0.0
 	github.com/leatdev/leat/render v0.0.0

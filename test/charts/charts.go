@@ -134,6 +134,7 @@ func copies(top string) (map[string]string, error) {
 	for pattern, folder := range map[string]string{
 		"deploy/redis/*":           "deploy/helm/leat/files/redis",
 		"deploy/dashboards/*.json": "deploy/helm/leat/files/dashboards",
+		"deploy/prometheus/*.yaml": "deploy/helm/leat/files/prometheus",
 	} {
 		found, err := filepath.Glob(filepath.Join(top, pattern))
 		if err != nil {

@@ -78,7 +78,7 @@ tunnel:
   autoscaling: { enabled: true }
   service: { type: LoadBalancer, annotations: { a: b } }
   resources: { requests: { cpu: 1, memory: 1Gi }, limits: { memory: 1Gi } }
-monitoring: { serviceMonitor: true, labels: { release: prometheus }, dashboards: { enabled: true } }
+monitoring: { serviceMonitor: true, labels: { release: prometheus }, rules: { enabled: true, labels: { release: prometheus } }, dashboards: { enabled: true } }
 `},
 		"certificates": {chart: charts.Hub, values: `
 database: { mode: trial }

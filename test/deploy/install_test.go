@@ -77,6 +77,29 @@ spec:
 ---
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
+metadata: { name: prometheusrules.monitoring.coreos.com }
+spec:
+  group: monitoring.coreos.com
+  names: { kind: PrometheusRule, listKind: PrometheusRuleList, plural: prometheusrules, singular: prometheusrule }
+  scope: Namespaced
+  versions:
+    - name: v1
+      served: true
+      storage: true
+      schema:
+        openAPIV3Schema:
+          type: object
+          required: [spec]
+          properties:
+            spec:
+              type: object
+              properties:
+                groups:
+                  type: array
+                  items: { type: object, required: [name], properties: { name: { type: string }, rules: { type: array, items: { type: object, required: [expr], x-kubernetes-preserve-unknown-fields: true } } } }
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
 metadata:
   name: httproutes.gateway.networking.k8s.io
   annotations: { api-approved.kubernetes.io: unapproved }

@@ -4,10 +4,8 @@
 package reference_test
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -103,79 +101,4 @@ func write(t *testing.T, path, text string) {
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-}
-
-var promName = regexp.MustCompile(`\bleat_[a-z0-9_]+`)
-
-// Every metric that a dashboard queries must be a metric of a service, under its name in
-// Prometheus.
-func TestDashboardsAskForWhatThereIs(t *testing.T) {
-	t.Parallel()
-	instruments, err := reference.Instruments(source)
-	if err != nil {
-		t.Fatal(err)
-	}
-	known := map[string]bool{}
-	for _, i := range instruments {
-		if i.Kind != "histogram" {
-			known[i.Prometheus] = true
-			continue
-		}
-		for _, suffix := range []string{"_bucket", "_sum", "_count"} {
-			known[i.Prometheus+suffix] = true
-		}
-	}
-	dashboards, err := filepath.Glob(filepath.Join(source, "deploy/dashboards/*.json"))
-	if err != nil || len(dashboards) == 0 {
-		t.Fatalf("got %d dashboards, %v", len(dashboards), err)
-	}
-	for _, path := range dashboards {
-		asked := 0
-		for _, query := range queries(t, path) {
-			if strings.Count(query, "(") != strings.Count(query, ")") || strings.Count(query, "{") != strings.Count(query, "}") {
-				t.Errorf("%s: query %q has a parenthesis too many or too few", path, query)
-			}
-			for _, name := range promName.FindAllString(query, -1) {
-				asked++
-				if !known[name] {
-					t.Errorf("%s asks for %s, which no service has", path, name)
-				}
-			}
-		}
-		if asked == 0 {
-			t.Errorf("%s asks for nothing of Leat's", path)
-		}
-	}
-}
-
-// queries returns the queries of a dashboard's panels and variables.
-func queries(t *testing.T, path string) []string {
-	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var dashboard any
-	if err := json.Unmarshal(text, &dashboard); err != nil {
-		t.Fatalf("%s: %v", path, err)
-	}
-	var found []string
-	var walk func(node any)
-	walk = func(node any) {
-		switch node := node.(type) {
-		case map[string]any:
-			for name, value := range node {
-				if query, ok := value.(string); ok && (name == "expr" || name == "query") {
-					found = append(found, query)
-				}
-				walk(value)
-			}
-		case []any:
-			for _, value := range node {
-				walk(value)
-			}
-		}
-	}
-	walk(dashboard)
-	return found
 }
