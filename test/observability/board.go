@@ -144,15 +144,15 @@ func rates(counter, selector string, by ...string) []query {
 }
 
 // most is the highest value of a gauge that every replica has of the whole fleet, by a label.
-func most(gauge, selector, by string) []query {
-	return []query{{"{{" + by + "}}", "max by (" + by + ") (" + gauge + "{SELECTED" + selector + "})"}}
+func most(gauge, by string) []query {
+	return []query{{"{{" + by + "}}", "max by (" + by + ") (" + gauge + "{SELECTED})"}}
 }
 
 // sums are the sums of a gauge that each replica has of its own, by labels.
-func sums(gauge, selector string, by ...string) []query {
+func sums(gauge string, by ...string) []query {
 	legend := make([]string, len(by))
 	for i, label := range by {
 		legend[i] = "{{" + label + "}}"
 	}
-	return []query{{strings.Join(legend, " "), "sum by (" + strings.Join(by, ", ") + ") (" + gauge + "{SELECTED" + selector + "})"}}
+	return []query{{strings.Join(legend, " "), "sum by (" + strings.Join(by, ", ") + ") (" + gauge + "{SELECTED})"}}
 }

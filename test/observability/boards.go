@@ -28,10 +28,10 @@ func fleetBoard() board {
 			{"Clusters away", "Clusters with an agent that no replica hears from. Their services run on, and get no changes.", count, true, clusters("away")},
 			{"Services healthy", "Services whose latest report is healthy.", count, true, services("healthy", "healthy")},
 			{"Services failing", "Services that could not be applied, or whose objects are not well.", count, true, services("failing", "failed|degraded")},
-			{"Clusters by connectivity", "An unenrolled cluster never had an agent.", count, false, most("leat_fleet_clusters", "", "state")},
-			{"Services by phase", "The latest phase that agents reported; the last one, for clusters that are away.", count, false, most("leat_fleet_services", "", "phase")},
-			{"Agents of each replica", "Plan streams that agents hold open. A replica without any while others have some is not reached.", count, false, sums("leat_agent_connected", "", "instance")},
-			{"Objects in the catalog", "Clusters, repositories and services.", count, false, most("leat_fleet_objects", "", "kind")},
+			{"Clusters by connectivity", "An unenrolled cluster never had an agent.", count, false, most("leat_fleet_clusters", "state")},
+			{"Services by phase", "The latest phase that agents reported; the last one, for clusters that are away.", count, false, most("leat_fleet_services", "phase")},
+			{"Agents of each replica", "Plan streams that agents hold open. A replica without any while others have some is not reached.", count, false, sums("leat_agent_connected", "instance")},
+			{"Objects in the catalog", "Clusters, repositories and services.", count, false, most("leat_fleet_objects", "kind")},
 		},
 	}
 }
@@ -61,10 +61,10 @@ func rolloutBoard() board {
 		name: "rollouts", title: "rollouts", instances: "leat_distributor_rollout_decisions_total",
 		description: "Do rollouts move? One replica drives all of them.",
 		panels: []panel{
-			{"Rollouts by state", "The latest rollout of each policy. A halted one waits for a person.", count, false, sums("leat_distributor_rollout_runs", "", "state")},
+			{"Rollouts by state", "The latest rollout of each policy. A halted one waits for a person.", count, false, sums("leat_distributor_rollout_runs", "state")},
 			{"Decisions", "Admissions into a wave, withdrawals, questions to people, halts and ends.", perSecond, false, rates("leat_distributor_rollout_decisions_total", "", "kind")},
-			{"Global services that wait to be derived", "Late: it took longer than it should.", count, false, most("leat_globalservice_unfinished", "", "state")},
-			{"Services by phase", "What a wave does to services shows here.", count, false, most("leat_fleet_services", "", "phase")},
+			{"Global services that wait to be derived", "Late: it took longer than it should.", count, false, most("leat_globalservice_unfinished", "state")},
+			{"Services by phase", "What a wave does to services shows here.", count, false, most("leat_fleet_services", "phase")},
 		},
 	}
 }
@@ -82,8 +82,8 @@ func securityBoard() board {
 			{"Tokens of workloads", "A burst of refused ones is a pipeline with the wrong audience, or a person who guesses.", perSecond, false, rates("leat_distributor_token_exchanges_total", "", "outcome")},
 			{"Requests to clusters that the hub refused", "By reason; docs/reference/errors.md says what to do about each.", requests, false, rates("leat_tunnel_request_rejected_total", "", "error_type")},
 			{"Webhooks that nothing proves", "Refused: no secret of a repository proves the webhook.", perSecond, false, rates("leat_webhook_received_total", `,leat_webhook_outcome="refused"`, "leat_webhook_provider")},
-			{"Connections of unauthenticated callers", "When there are too many, the oldest are closed.", count, false, sums("leat_serve_connections_anonymous", "", "instance")},
-			{"Audit records that wait", "Bytes that an output has not taken.", bytesUnit, false, sums("leat_audit_queue_bytes", "", "instance", "output")},
+			{"Connections of unauthenticated callers", "When there are too many, the oldest are closed.", count, false, sums("leat_serve_connections_anonymous", "instance")},
+			{"Audit records that wait", "Bytes that an output has not taken.", bytesUnit, false, sums("leat_audit_queue_bytes", "instance", "output")},
 		},
 	}
 }
@@ -109,10 +109,10 @@ func gitcacheBoard() board {
 		name: "gitcache", title: "gitcache", instances: "leat_mirror_packs",
 		description: "Are mirrors fresh, and is there room for them?",
 		panels: slices.Concat([]panel{
-			{"How old is the stalest mirror?", "Time since it equalled its upstream; owners fetch, followers copy.", seconds, false, most("leat_mirror_staleness_seconds", "", "leat_mirror_role")},
-			{"Mirrors overdue", "Mirrors that are older than their poll interval explains.", count, false, sums("leat_mirror_overdue", "", "leat_mirror_role")},
-			{"Mirrors by phase", "Repositories that the replicas own.", count, false, sums("leat_mirror_owned", "", "leat_mirror_phase")},
-			{"Repositories that wait", "For a turn to be fetched, cloned or copied.", count, false, sums("leat_mirror_waiting", "", "leat_queue")},
+			{"How old is the stalest mirror?", "Time since it equalled its upstream; owners fetch, followers copy.", seconds, false, most("leat_mirror_staleness_seconds", "leat_mirror_role")},
+			{"Mirrors overdue", "Mirrors that are older than their poll interval explains.", count, false, sums("leat_mirror_overdue", "leat_mirror_role")},
+			{"Mirrors by phase", "Repositories that the replicas own.", count, false, sums("leat_mirror_owned", "leat_mirror_phase")},
+			{"Repositories that wait", "For a turn to be fetched, cloned or copied.", count, false, sums("leat_mirror_waiting", "leat_queue")},
 			{"How long do fetches take?", "Polls that found nothing new included.", seconds, false, quantiles("leat_mirror_fetch_duration_seconds", "")},
 			{"Webhooks", "By what became of them.", perSecond, false, rates("leat_webhook_received_total", "", "leat_webhook_outcome")},
 			{"How long do bundles take to build?", "From a mirror to a bundle.", seconds, false, quantiles("leat_bundle_build_duration_seconds", "")},
@@ -128,7 +128,7 @@ func distributorBoard() board {
 		name: "distributor", title: "distributor", instances: "leat_plan_watchers",
 		description: "Does the distributor keep up with its agents?",
 		panels: slices.Concat([]panel{
-			{"Plan streams", "Agents that wait for their next plan.", count, false, sums("leat_plan_watchers", "", "instance")},
+			{"Plan streams", "Agents that wait for their next plan.", count, false, sums("leat_plan_watchers", "instance")},
 			{"How long do plans take to follow?", "From a change of the catalog or of content until the plans in memory have it.", seconds, false, quantiles("leat_plan_compute_duration_seconds", "")},
 			{"Does the node's cache have the bundles?", "Stored: it has. Missing ones are fetched from gitcache.", perSecond, false, rates("leat_bundle_opened_total", "", "leat_bundle_result")},
 			{"Bundles fetched into the cache", "With the reason when that failed.", perSecond, false, rates("leat_bundle_fill_total", "", "error_type")},
@@ -143,15 +143,15 @@ func tunnelBoard() board {
 		name: "tunnel", title: "tunnel", instances: "leat_tunnel_stream_active",
 		description: "Do people and programs reach their clusters?",
 		panels: []panel{
-			{"Agents' connections", "By how they were made: upgrade, websocket, connect. A replica without any while others have some is not reached by agents.", count, false, sums("leat_tunnel_session_active", "", "transport")},
-			{"Requests under way", "Requests to clusters on the replica's streams. Viewers that share a watch count once.", count, false, sums("leat_tunnel_stream_active", "", "instance")},
+			{"Agents' connections", "By how they were made: upgrade, websocket, connect. A replica without any while others have some is not reached by agents.", count, false, sums("leat_tunnel_session_active", "transport")},
+			{"Requests under way", "Requests to clusters on the replica's streams. Viewers that share a watch count once.", count, false, sums("leat_tunnel_stream_active", "instance")},
 			{"Requests by status", "Requests that end without a watch, in a second.", requests, false, rates("leat_tunnel_request_duration_seconds_count", `,endless="false"`, "http_response_status_code")},
 			{"How long do requests take?", "Requests that end without a watch, cluster included.", seconds, false, quantiles("leat_tunnel_request_duration_seconds", `,endless="false"`)},
 			{"What does the hub add?", "Time in which the hub has a request to itself: before it goes to the agent, and before the answer goes to the caller.", seconds, false, quantiles("leat_tunnel_added_latency_seconds", "", "phase")},
 			{"Answers of the hub's own", "Refusals and failures by reason; docs/reference/errors.md says what to do.", requests, false, rates("leat_tunnel_request_rejected_total", "", "error_type", "origin")},
 			{"Bytes", "Bodies of requests (receive) and answers (transmit).", bandwidth, false, rates("leat_tunnel_transferred_bytes_total", "", "network_io_direction")},
 			{"Quotas used up", "People and clusters who get 429 until their window frees enough.", count, false, append(
-				sums("leat_tunnel_quota_exceeded", "", "scope"), query{"counted", "sum(leat_tunnel_quota_accounts{SELECTED})"})},
+				sums("leat_tunnel_quota_exceeded", "scope"), query{"counted", "sum(leat_tunnel_quota_accounts{SELECTED})"})},
 			{"Shared watches", "Viewers, and the watches of clusters that serve them.", count, false, []query{
 				{"viewers", "sum(leat_tunnel_watch_viewers{SELECTED})"}, {"watches of clusters", "sum(leat_tunnel_watch_upstreams{SELECTED})"},
 			}},
@@ -180,7 +180,7 @@ func agentBoard() board {
 					` / ignoring (leat_reconcile_stage) group_left sum(rate(leat_reconcile_duration_seconds_sum{SELECTED,leat_reconcile_stage="run"}[$__rate_interval]))`,
 			}}},
 			{"Downloads of bundles", "Whole, by a delta, resumed, or damaged.", perSecond, false, rates("leat_bundle_download_total", "", "leat_download_result")},
-			{"Requests of people", "Active ones, by the kind of connection that they use.", count, false, sums("leat_uplink_requests_active", "", "leat_connection_kind")},
+			{"Requests of people", "Active ones, by the kind of connection that they use.", count, false, sums("leat_uplink_requests_active", "leat_connection_kind")},
 		}, process()),
 	}
 }
