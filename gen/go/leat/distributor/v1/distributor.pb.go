@@ -1301,11 +1301,13 @@ type ServiceReport struct {
 	// The test that the service waits for, without an end: message is the reason why its object waits, in at most 200
 	// bytes. Unset while no test runs, and from agents that do not report it.
 	RunningTest *TestReport `protobuf:"bytes,28,opt,name=running_test,json=runningTest,proto3" json:"running_test,omitempty"`
-	// The plan entry's traceparent, fetch_began_at and fetch_duration, as they were when the content that was last tried
-	// arrived. Unset after a restart of the agent until the next change, and from agents that do not report it.
-	Traceparent   string                 `protobuf:"bytes,29,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
-	FetchBeganAt  *timestamppb.Timestamp `protobuf:"bytes,30,opt,name=fetch_began_at,json=fetchBeganAt,proto3" json:"fetch_began_at,omitempty"`
-	FetchDuration *durationpb.Duration   `protobuf:"bytes,31,opt,name=fetch_duration,json=fetchDuration,proto3" json:"fetch_duration,omitempty"`
+	// The plan entry's traceparent, as it was when the content that was last tried arrived. Empty after a restart of the
+	// agent until the next change, and from agents that do not report it.
+	Traceparent string `protobuf:"bytes,29,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
+	// The plan entry's fetch_began_at at that time. Unset like traceparent.
+	FetchBeganAt *timestamppb.Timestamp `protobuf:"bytes,30,opt,name=fetch_began_at,json=fetchBeganAt,proto3" json:"fetch_began_at,omitempty"`
+	// The plan entry's fetch_duration at that time. Unset like traceparent.
+	FetchDuration *durationpb.Duration `protobuf:"bytes,31,opt,name=fetch_duration,json=fetchDuration,proto3" json:"fetch_duration,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

@@ -872,19 +872,23 @@ export type ServiceReport = Message<"leat.distributor.v1.ServiceReport"> & {
   runningTest?: TestReport | undefined;
 
   /**
-   * The plan entry's traceparent, fetch_began_at and fetch_duration, as they were when the content that was last tried
-   * arrived. Unset after a restart of the agent until the next change, and from agents that do not report it.
+   * The plan entry's traceparent, as it was when the content that was last tried arrived. Empty after a restart of the
+   * agent until the next change, and from agents that do not report it.
    *
    * @generated from field: string traceparent = 29;
    */
   traceparent: string;
 
   /**
+   * The plan entry's fetch_began_at at that time. Unset like traceparent.
+   *
    * @generated from field: google.protobuf.Timestamp fetch_began_at = 30;
    */
   fetchBeganAt?: Timestamp | undefined;
 
   /**
+   * The plan entry's fetch_duration at that time. Unset like traceparent.
+   *
    * @generated from field: google.protobuf.Duration fetch_duration = 31;
    */
   fetchDuration?: Duration | undefined;
