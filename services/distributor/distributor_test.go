@@ -5,6 +5,7 @@ package distributor_test
 
 import (
 	"bytes"
+	"cmp"
 	"math"
 	"net/http"
 	"strings"
@@ -95,14 +96,17 @@ func TestRevisionsNameTheirTrace(t *testing.T) {
 	}
 	for name, hostile := range map[string]struct {
 		traceparent string
+		began       *timestamppb.Timestamp
 		took        time.Duration
 	}{
 		"markup":          {traceparent: "00-<script>alert(1)</script>aaaaaa-b7ad6b7169203331-01", took: -time.Second},
 		"another address": {traceparent: "../../evil", took: 1000 * time.Hour},
 		"no trace":        {traceparent: "00-00000000000000000000000000000000-b7ad6b7169203331-01", took: -1},
 		"a megabyte":      {traceparent: strings.Repeat("0", 1<<20), took: math.MaxInt64},
+		"no year of JSON": {began: &timestamppb.Timestamp{Seconds: math.MaxInt64 / 2}},
+		"before Git":      {began: &timestamppb.Timestamp{Seconds: math.MinInt64}},
 	} {
-		got := report(name, hostile.traceparent, entry.GetFetchBeganAt(), durationpb.New(hostile.took))
+		got := report(name, hostile.traceparent, cmp.Or(hostile.began, entry.GetFetchBeganAt()), durationpb.New(hostile.took))
 		if got.GetDigests()[0] != name || got.GetTraceId() != "" || got.GetTraceUrl() != "" || got.GetFetchBeganAt() != nil || got.GetFetchDuration() != nil {
 			t.Errorf("%s: got %v, want neither a trace nor a fetch", name, got)
 		}

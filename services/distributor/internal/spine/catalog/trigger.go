@@ -13,8 +13,11 @@ import (
 
 const traceparentKey = "traceparent"
 
-// maxFetch is the longest fetch that an agent may report.
-const maxFetch = 24 * time.Hour
+// maxFetch is the longest fetch that an agent may report, and lastYear the last year that JSON can name.
+const (
+	maxFetch = 24 * time.Hour
+	lastYear = 9999
+)
 
 // Trigger is what brought a change: its trace, and the fetch that found it. It is immutable. Nil: nothing is known.
 type Trigger struct {
@@ -61,7 +64,7 @@ func (t *Trigger) TraceID() string {
 // knownFetch returns the fetch, or zeros if there was none, or if it is one that no hub has told an agent: an agent may
 // report any.
 func (t *Trigger) knownFetch() (began time.Time, took time.Duration) {
-	if t == nil || t.FetchBegan.IsZero() || t.Fetch < 0 || t.Fetch > maxFetch {
+	if t == nil || t.Fetch < 0 || t.Fetch > maxFetch || t.FetchBegan.Unix() <= 0 || t.FetchBegan.Year() > lastYear {
 		return time.Time{}, 0
 	}
 	return t.FetchBegan, t.Fetch
