@@ -52,6 +52,9 @@ func Trace(w io.Writer, format Format, style Style, name string, revision *fleet
 	return newGrid(style, "STEP", "TOOK", "").write(w, rows)
 }
 
+// maxStep bounds a step, so that the sum of all is a time.
+const maxStep = 365 * 24 * time.Hour
+
 // step is one step of a delivery.
 type step struct {
 	name string
@@ -59,9 +62,12 @@ type step struct {
 }
 
 // stepsOf returns the steps that a revision has gone, as far as they are known, one after the other. The clocks of the
-// hub and of the agent may differ, and the agent may report anything, so no step takes less than no time.
+// hub and of the agent may differ, and the agent may report anything, so no step takes less than no time, or more than
+// maxStep.
 func stepsOf(r *fleetv1.Revision) (steps []step) {
-	add := func(name string, took time.Duration) { steps = append(steps, step{name: name, took: max(0, took)}) }
+	add := func(name string, took time.Duration) {
+		steps = append(steps, step{name: name, took: min(max(0, took), maxStep)})
+	}
 	planned, t := r.GetPlannedAt().AsTime(), r.GetTimings()
 	if r.GetFetchBeganAt() != nil {
 		fetched := r.GetFetchDuration().AsDuration()
@@ -81,7 +87,7 @@ func stepsOf(r *fleetv1.Revision) (steps []step) {
 	}{{"download", t.GetDownload()}, {"wait for a turn", t.GetRenderWait()}, {"render", t.GetRender()}, {"apply", t.GetApply()}} {
 		if part.took != nil {
 			add(part.name, part.took.AsDuration())
-			known += max(0, part.took.AsDuration())
+			known += steps[len(steps)-1].took
 		}
 	}
 	if t.GetHealthy() != nil {
@@ -98,7 +104,8 @@ func bar(at, took, total time.Duration) string {
 	if total <= 0 {
 		return ""
 	}
-	begin := min(int(barWidth*at/total), barWidth-1)
-	end := max(int(barWidth*(at+took)/total), begin+1)
+	place := func(at time.Duration) int { return int(barWidth * at.Seconds() / total.Seconds()) }
+	begin := min(place(at), barWidth-1)
+	end := max(place(at+took), begin+1)
 	return strings.Repeat("·", begin) + strings.Repeat("━", end-begin)
 }
