@@ -154,6 +154,8 @@ func TestDependenciesOfCharts(t *testing.T) {
 		first.state(t, name, ready)
 	}
 	shop := source("demo", "main", "shop")
+	// The first question has the charts fetched that it depends on, unless the mirror has done so.
+	await.Success(t, "the charts that it depends on", func(context.Context) error { return first.tryResolve(t, shop) })
 	got := first.resolve(t, shop)
 	_, stored, err := second.download(t, &gitcachev1.DownloadBundleRequest{Repository: "demo", Digest: got.GetDigest(), Commit: got.GetCommit(), Source: shop})
 	if err != nil {
