@@ -4,7 +4,11 @@
 package reconcile_test
 
 import (
+	"context"
+	"crypto/rand"
 	"fmt"
+	"slices"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,19 +16,35 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/leatdev/leat/internal/contract/renderstep"
+	"github.com/leatdev/leat/render"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
 )
 
-// asking is a chart whose one object shows what it sees of the cluster.
-func asking(name string) map[string]string {
-	return map[string]string{
-		"Chart.yaml": "apiVersion: v2\nname: " + name + "\nversion: 1.0.0\n",
-		"templates/a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: " + name + "}\n" +
-			"data: {knows: \"{{ .Capabilities.APIVersions.Has \"gadgets.test/v1\" }}\"}\n",
+// charts stands for Helm, which renders the same in the tests of manifest and of kube. Its chart has
+// one ConfigMap, which shows whether the cluster serves gadgets, and a password that is made once.
+type charts struct{}
+
+// RenderStep implements render.StepRenderer.
+func (charts) RenderStep(_ context.Context, in render.StepInput) (render.StepOutput, error) {
+	const place = "password"
+	made := render.Generated{place: in.Generated[place]}
+	if made[place] == "" {
+		made[place] = rand.Text()
 	}
+	knows := slices.Contains(in.Facts.Cluster.APIVersions, "gadgets.test/v1")
+	text := fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s}\ndata: {knows: %q, password: %q}\n",
+		in.Facts.Service.Name, strconv.FormatBool(knows), made[place])
+	return render.StepOutput{
+		Documents: []render.Document{{Path: "templates/a.yaml", Text: []byte(text)}},
+		Generated: made,
+		Asked:     render.Asked{Facts: true, APIVersions: true},
+	}, nil
 }
+
+// chart is the content of a service that charts renders.
+var chart = map[string]string{"Chart.yaml": "apiVersion: v2\nname: shop\nversion: 1.0.0\n"}
 
 func (w *world) serve(kinds ...string) {
 	w.mu.Lock()
@@ -42,7 +62,7 @@ func TestFacts(t *testing.T) {
 		w.served = []string{"v1"}
 		w.run(t)
 		s := w.service(t, "asking")
-		s.Bundles[0].Digest = w.pack(t, asking("asking"))
+		s.Bundles[0].Digest = w.pack(t, chart)
 		plain := w.service(t, "plain")
 		plain.Bundles[0].Digest = w.pack(t, map[string]string{"a.yaml": manifest("plain", "1")})
 		w.plan(s, plain)
@@ -89,10 +109,7 @@ func TestTrialsSaveNothing(t *testing.T) {
 		w := newWorld(reconcile.Settings{})
 		w.run(t)
 		s := w.service(t, "shop")
-		s.Bundles[0].Digest = w.pack(t, map[string]string{
-			"Chart.yaml":       "apiVersion: v2\nname: shop\nversion: 1.0.0\n",
-			"templates/a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: shop}\ndata: {a: \"{{ randAlphaNum 8 }}\"}\n",
-		})
+		s.Bundles[0].Digest = w.pack(t, chart)
 		s.Spec.Render = []renderstep.Step{{Renderer: renderstep.Helm}}
 		s.Spec.DryRun = true
 		w.plan(s)

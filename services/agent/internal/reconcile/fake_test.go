@@ -27,9 +27,9 @@ import (
 	"github.com/leatdev/leat/internal/contract/bundle"
 	"github.com/leatdev/leat/internal/contract/digest"
 	"github.com/leatdev/leat/internal/contract/reason"
+	"github.com/leatdev/leat/internal/contract/renderstep"
 	"github.com/leatdev/leat/internal/kit/wake"
 	"github.com/leatdev/leat/render"
-	"github.com/leatdev/leat/render/renderers"
 	"github.com/leatdev/leat/services/agent/internal/accounts"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/k8s"
@@ -52,7 +52,7 @@ type world struct {
 	onWatch  func([]observe.Collection)
 	onDelete func(ctx context.Context, o inventory.Object) error
 
-	renderer     render.Renderer // of all but plain manifests; nil: every renderer, in this process
+	renderer     render.Renderer // of all but plain manifests; nil: charts alone, by a stand-in for Helm
 	factsChanged wake.Broadcast
 
 	watcher   func(observe.Observation) // of every write of the engine's
@@ -128,7 +128,8 @@ type observedRun struct {
 // Render implements render.Renderer.
 func (w *world) Render(ctx context.Context, in render.Input) (render.Output, error) {
 	if w.renderer == nil {
-		return renderers.Engine(render.Limits{}).Render(ctx, in)
+		engine := render.Engine{Renderers: map[renderstep.Renderer]render.StepRenderer{renderstep.Helm: charts{}}}
+		return engine.Render(ctx, in)
 	}
 	return w.renderer.Render(ctx, in)
 }
