@@ -24,9 +24,11 @@ OUTSIDE := github.com/leatdev/leat/(test/(arch|release.*|supply)|render/wasm)
 # quarter of the time without it. test/runs/sequential says which packages these are; nobody lists them.
 SEQUENTIAL := $(GO) list -json=ImportPath,Dir,GoFiles,TestGoFiles,XTestGoFiles,Imports,TestImports,XTestImports work | $(GO) run ./test/runs/cmd/leat-sequential
 
-# Whole hubs, databases, API servers, and packages that compute: with the race detector, their tests take up to three times as long. The
-# detector watches the tests of the packages that whole hubs are made of. The nightly `make test-random` has it here, too.
-UNRACED ?= github.com/leatdev/leat/(cli/internal/(command|migration|up)|services/(distributor/internal/sqlstore|gitcache/internal/(backend|history|pack)|agent/internal/(kube|manifest))|test/(browser|deploy|suite|tunnel))
+# Whole hubs and services, databases, API servers, renderers, and packages that compute: with the race detector, their
+# tests take up to three times as long. What they link is compiled a second time for it: without these packages it is half
+# as much, since Helm, CUE, SQL and most of Kubernetes' client are not among it. The detector watches the tests of the
+# packages that services are made of. The nightly `make test-random` has it here, too.
+UNRACED ?= github.com/leatdev/leat/(bench(/.*)?|cli/(cmd/leat|internal/(command(/access)?|migration|reference|up))|internal/runtime/localkube(/.*)?|render(/[a-z]+)?|services/(agent(/cmd/agent)?|distributor|gitcache|distributor/internal/sqlstore|gitcache/internal/(backend|history|pack)|agent/internal/(kube|manifest))|test/(browser|containers|deploy|node|suite|tunnel))
 
 # Sieges: whole hubs are attacked, killed, frozen and upgraded. They take minutes of both cores, and few changes touch what they
 # find, so `make siege` runs them: CI if its hour has room, and the nightly workflow.
