@@ -403,17 +403,20 @@ func (o *takeover) apply(t *testing.T, documents, live string) {
 }
 
 // compared waits until the agent has compared a service that is a dry run. It expects no difference, except that
-// objects which Leat has not applied yet get its label.
+// objects which Leat has not applied yet would be adopted, and get its label.
 func (o *takeover) compared(t *testing.T, service, commit string, isTaken bool) {
 	t.Helper()
 	o.sync(t, service)
 	status := o.waitService(t, service, "compared", func(s *fleetv1.ServiceStatus) bool {
-		return s.GetReport().GetDryRun() != nil && s.GetSources()[0].GetSnapshot().GetCommit() == commit
+		return s.GetReport().GetDryRun() != nil && s.GetSources()[0].GetSnapshot().GetCommit() == commit &&
+			s.GetReport().GetObservedSyncRequest() == s.GetSyncRequest()
 	})
-	number, got := int32(len(objects[service])), status.GetReport().GetDryRun()
-	want := &distributorv1.DryRunReport{Unchanged: number}
+	got := status.GetReport().GetDryRun()
+	want := &distributorv1.DryRunReport{Unchanged: int32(len(objects[service]))}
 	if !isTaken {
-		want = &distributorv1.DryRunReport{Updated: number, Changes: got.GetChanges()}
+		for _, c := range got.GetChanges() {
+			want.Changes = append(want.Changes, &distributorv1.DryRunChange{Ref: c.GetRef(), Action: distributorv1.DryRunAction_DRY_RUN_ACTION_ADOPT})
+		}
 	}
 	diff, _ := o.run(t, o.leat, "diff", "service/"+service)
 	if d := cmp.Diff(want, got, protocmp.Transform()); d != "" {
@@ -424,12 +427,12 @@ func (o *takeover) compared(t *testing.T, service, commit string, isTaken bool) 
 		switch {
 		case line == "+    leat.dev/service: "+service+"\n":
 			labels++
-		case line != "--- live\n" && line != "+++ desired\n" && strings.ContainsAny(line[:1], "+-"):
+		case line != "--- live\n" && line != "+++ desired\n" && line != "+  labels:\n" && strings.ContainsAny(line[:1], "+-"):
 			t.Errorf("%s would be changed:\n%s", service, diff)
 		}
 	}
-	if isTaken == (labels > 0) {
-		t.Errorf("the diff of %s shows %d labels:\n%s", service, labels, diff)
+	if wanted := map[bool]int{false: len(objects[service])}[isTaken]; labels != wanted || len(got.GetChanges()) != wanted {
+		t.Errorf("the diff of %s shows %d labels, want %d:\n%s", service, labels, wanted, diff)
 	}
 }
 

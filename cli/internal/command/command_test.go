@@ -253,6 +253,7 @@ func putService(ts *testscript.TestScript, _ bool, args []string) {
 				{Ref: &typev1.ObjectRef{Version: "v1", Kind: "Service", Namespace: "shop", Name: "old"}, Action: distributorv1.DryRunAction_DRY_RUN_ACTION_DELETE},
 				{Ref: &typev1.ObjectRef{Version: "v1", Kind: "Namespace", Name: "shop"}, Action: distributorv1.DryRunAction_DRY_RUN_ACTION_CREATE},
 				{Ref: &typev1.ObjectRef{Group: "apps", Version: "v1", Kind: "Deployment", Namespace: "shop", Name: "web"}, Action: distributorv1.DryRunAction_DRY_RUN_ACTION_UPDATE},
+				{Ref: &typev1.ObjectRef{Version: "v1", Kind: "ConfigMap", Namespace: "shop", Name: "theirs"}, Action: distributorv1.DryRunAction_DRY_RUN_ACTION_ADOPT},
 			},
 		}
 	case "contested":

@@ -135,6 +135,8 @@ func action(a distributorv1.DryRunAction) cell {
 		return cell{"updated", yellow}
 	case distributorv1.DryRunAction_DRY_RUN_ACTION_DELETE:
 		return cell{"deleted", red}
+	case distributorv1.DryRunAction_DRY_RUN_ACTION_ADOPT:
+		return plain("adopted")
 	case distributorv1.DryRunAction_DRY_RUN_ACTION_UNSPECIFIED:
 	}
 	return plain(document.EnumName(a))

@@ -48,6 +48,7 @@ func dryRunOf(d *report.DryRun) *distributorv1.DryRunReport {
 // actionOf returns the message of a change. A problem tells of an impossible one.
 func actionOf(c report.Change) distributorv1.DryRunAction {
 	return map[report.Change]distributorv1.DryRunAction{
+		report.Adopt:  distributorv1.DryRunAction_DRY_RUN_ACTION_ADOPT,
 		report.Create: distributorv1.DryRunAction_DRY_RUN_ACTION_CREATE,
 		report.Update: distributorv1.DryRunAction_DRY_RUN_ACTION_UPDATE,
 		report.Delete: distributorv1.DryRunAction_DRY_RUN_ACTION_DELETE,

@@ -311,7 +311,8 @@ func TestTestsOnTheWire(t *testing.T) {
 		s := status("s", report.Degraded)
 		s.Tests = []inventory.TestResult{{Ref: ref, Message: "no", LogTail: "end", StartedAt: time.Unix(1, 0), EndedAt: time.Unix(2, 0)}}
 		s.DryRun = &report.DryRun{
-			Created: 1, Updated: 2, Deleted: 3, Unchanged: 4, Changes: []report.DryRunChange{{Ref: ref, Change: report.Update}},
+			Created: 1, Updated: 2, Deleted: 3, Unchanged: 4,
+			Changes: []report.DryRunChange{{Ref: ref, Change: report.Update}, {Ref: ref, Change: report.Adopt}},
 		}
 		r.Report(s)
 		pass(time.Minute)
@@ -322,7 +323,10 @@ func TestTestsOnTheWire(t *testing.T) {
 			}},
 			DryRun: &distributorv1.DryRunReport{
 				Created: 1, Updated: 2, Deleted: 3, Unchanged: 4,
-				Changes: []*distributorv1.DryRunChange{{Ref: wire, Action: distributorv1.DryRunAction_DRY_RUN_ACTION_UPDATE}},
+				Changes: []*distributorv1.DryRunChange{
+					{Ref: wire, Action: distributorv1.DryRunAction_DRY_RUN_ACTION_UPDATE},
+					{Ref: wire, Action: distributorv1.DryRunAction_DRY_RUN_ACTION_ADOPT},
+				},
 			},
 		}
 		sent := h.requests[0].GetServices()[0]

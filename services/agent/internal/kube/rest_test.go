@@ -86,7 +86,7 @@ func (s *scenario) compared(service plan.Service, want report.DryRun, changes ..
 	var found []string
 	for _, c := range got.DryRun.Changes {
 		found = append(found, fmt.Sprint(map[report.Change]string{
-			report.Create: "+", report.Update: "~", report.Delete: "-",
+			report.Adopt: "=", report.Create: "+", report.Update: "~", report.Delete: "-",
 		}[c.Change], c.Ref.Kind, "/", c.Ref.Name))
 	}
 	if diff := cmp.Diff(changes, found); diff != "" {
@@ -186,8 +186,9 @@ func dryRunScenarios() map[string]func(*scenario) {
 		},
 		"dry run adopts nothing": func(s *scenario) {
 			s.create("ConfigMap", config("theirs", "1"))
+			s.create("ConfigMap", config("other", "1"))
 			s.spec.DryRun = true
-			s.compared(s.sync(config("theirs", "1")), report.DryRun{Updated: 1}, "~ConfigMap/theirs")
+			s.compared(s.sync(config("theirs", "1"), config("other", "1", "example.com/note=new")), report.DryRun{Updated: 1, Unchanged: 1}, "~ConfigMap/other", "=ConfigMap/theirs")
 			if labels := at(s.get("ConfigMap", "theirs"), "metadata", "labels"); labels != nil {
 				s.t.Errorf("labels: got %v, want none", labels)
 			}

@@ -16,7 +16,8 @@ type Change int
 
 // The changes.
 const (
-	Create Change = iota + 1
+	Adopt Change = iota + 1 // its content stays, and it becomes the service's
+	Create
 	Update
 	Delete
 	Impossible // the cluster would refuse it
@@ -41,8 +42,9 @@ type Difference struct {
 
 // DryRun is the expected effect of a run. It is an immutable value.
 type DryRun struct {
+	// Unchanged counts the objects to adopt, too.
 	Created, Updated, Deleted, Unchanged int
-	// Changes are the first changes, at most MaxDryRunChanges, deletions first.
+	// Changes are the first changes, at most MaxDryRunChanges, deletions first and adoptions last.
 	Changes []DryRunChange
 }
 

@@ -43,6 +43,8 @@ const (
 	DryRunAction_DRY_RUN_ACTION_UPDATE DryRunAction = 2
 	// It would be deleted.
 	DryRunAction_DRY_RUN_ACTION_DELETE DryRunAction = 3
+	// Its content would stay, and the service would own it.
+	DryRunAction_DRY_RUN_ACTION_ADOPT DryRunAction = 4
 )
 
 // Enum value maps for DryRunAction.
@@ -52,12 +54,14 @@ var (
 		1: "DRY_RUN_ACTION_CREATE",
 		2: "DRY_RUN_ACTION_UPDATE",
 		3: "DRY_RUN_ACTION_DELETE",
+		4: "DRY_RUN_ACTION_ADOPT",
 	}
 	DryRunAction_value = map[string]int32{
 		"DRY_RUN_ACTION_UNSPECIFIED": 0,
 		"DRY_RUN_ACTION_CREATE":      1,
 		"DRY_RUN_ACTION_UPDATE":      2,
 		"DRY_RUN_ACTION_DELETE":      3,
+		"DRY_RUN_ACTION_ADOPT":       4,
 	}
 )
 
@@ -1660,9 +1664,10 @@ type DryRunReport struct {
 	Updated int32 `protobuf:"varint,2,opt,name=updated,proto3" json:"updated,omitempty"`
 	// How many would be deleted.
 	Deleted int32 `protobuf:"varint,3,opt,name=deleted,proto3" json:"deleted,omitempty"`
-	// How many are already up to date.
+	// How many are already up to date. Those that the service would adopt are among them.
 	Unchanged int32 `protobuf:"varint,4,opt,name=unchanged,proto3" json:"unchanged,omitempty"`
-	// The objects that would be made, changed or deleted; those to be deleted come first. At most 50.
+	// The objects that would be made, changed, deleted or adopted; those to be deleted come first, and those to be adopted
+	// last. At most 50.
 	Changes       []*DryRunChange `protobuf:"bytes,5,rep,name=changes,proto3" json:"changes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3543,12 +3548,13 @@ const file_leat_distributor_v1_distributor_proto_rawDesc = "" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x1b\n" +
 	"\tagent_key\x18\x02 \x01(\fR\bagentKey\".\n" +
 	"\x16CreateHubTokenResponse\x12\x14\n" +
-	"\x05token\x18\x01 \x01(\tR\x05token*\x7f\n" +
+	"\x05token\x18\x01 \x01(\tR\x05token*\x99\x01\n" +
 	"\fDryRunAction\x12\x1e\n" +
 	"\x1aDRY_RUN_ACTION_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15DRY_RUN_ACTION_CREATE\x10\x01\x12\x19\n" +
 	"\x15DRY_RUN_ACTION_UPDATE\x10\x02\x12\x19\n" +
-	"\x15DRY_RUN_ACTION_DELETE\x10\x032\x80\x06\n" +
+	"\x15DRY_RUN_ACTION_DELETE\x10\x03\x12\x18\n" +
+	"\x14DRY_RUN_ACTION_ADOPT\x10\x042\x80\x06\n" +
 	"\x12DistributorService\x12Z\n" +
 	"\x06Enroll\x12\".leat.distributor.v1.EnrollRequest\x1a#.leat.distributor.v1.EnrollResponse\"\a\xa2\x9f\x19\x03\n" +
 	"\x01\x01\x12l\n" +

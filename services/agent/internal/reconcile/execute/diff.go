@@ -111,6 +111,7 @@ func summarize(found []report.Difference, wanted int) *report.DryRun {
 			d.Unchanged--
 		case report.Delete:
 			d.Deleted++
+		case report.Adopt:
 		case report.Impossible, report.Unchanged: // the first ends a preview earlier, and details show the second
 		}
 		if len(d.Changes) < report.MaxDryRunChanges {
@@ -202,7 +203,15 @@ func (d *differ) compare(ctx context.Context, o *unstructured.Unstructured) erro
 // addUpdate adds the difference between an object and what becomes of it, by field if details are wanted.
 func (d *differ) addUpdate(ref inventory.Ref, live, after, manifest *unstructured.Unstructured) error {
 	if !d.isDetailed {
-		return d.add(ref, report.Update, live, after)
+		isAdoption, err := d.isAdoption(live, after)
+		if err != nil {
+			return err
+		}
+		if !isAdoption {
+			return d.add(ref, report.Update, live, after)
+		}
+		d.found = append(d.found, report.Difference{Ref: ref, Change: report.Adopt})
+		return nil
 	}
 	ignored, err := d.r.Rules.Ignored(manifest)
 	if err != nil {
@@ -220,6 +229,19 @@ func (d *differ) addUpdate(ref inventory.Ref, live, after, manifest *unstructure
 	found.Ignored, found.IgnoredOmitted = d.take(details.Ignored, details.IgnoredOmitted)
 	d.found = append(d.found, found)
 	return nil
+}
+
+// isAdoption reports whether nothing becomes of an object but that it gets the labels of a service.
+func (d *differ) isAdoption(live, after *unstructured.Unstructured) (bool, error) {
+	if k8s.ServiceOf(live) != "" || k8s.ServiceOf(after) == "" {
+		return false, nil
+	}
+	after = after.DeepCopy()
+	if k8s.Unmark(after); len(after.GetLabels()) == 0 {
+		after.SetLabels(nil)
+	}
+	text, err := compare.Unified(live.DeepCopy(), after, d.secrets)
+	return text == "", err
 }
 
 // take returns as many of the fields as may be listed, and how many are omitted then.
