@@ -22,7 +22,6 @@ import (
 
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
-	"github.com/leatdev/leat/internal/runtime/fleetcalls"
 	"github.com/leatdev/leat/internal/runtime/localkube/kubetest"
 	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/gittest"
@@ -43,8 +42,8 @@ type rival interface {
 	reconcile(t *testing.T, service, commit string)
 	// restarts is the field manager with which people restart pods, so that the tool leaves that alone.
 	restarts() string
-	// leave stops the tool for one service, as the guide says.
-	leave(t *testing.T, service string)
+	// look has the tool compare a paused service with a commit, and returns when it has.
+	look(t *testing.T, service, commit string)
 }
 
 // takeover is a cluster in which another tool delivers two services, and a hub that takes them over.
@@ -60,6 +59,7 @@ type takeover struct {
 	leat    string
 	env     []string
 	folder  string // for documents
+	records map[string]*record
 }
 
 // folders are the folders of the services: an overlay of kustomize, and plain manifests.
@@ -162,10 +162,10 @@ func files(service string, stage int) map[string]string {
 // arrived fails the test unless the objects are as a stage has them.
 func arrived(t *testing.T, own holdings, stage int) {
 	t.Helper()
-	if got := own["configmap/settings"].Object["data"].(map[string]any)["color"]; got != stages[stage].color {
+	if got := own.all["configmap/settings"].Object["data"].(map[string]any)["color"]; got != stages[stage].color {
 		t.Errorf("color: got %v, want %s", got, stages[stage].color)
 	}
-	for name, object := range own {
+	for name, object := range own.all {
 		object = object.DeepCopy()
 		object.SetManagedFields(nil)
 		text, err := object.MarshalJSON()
@@ -212,13 +212,13 @@ func startTakeover(t *testing.T, tool, manager string, made func(*takeover) riva
 	if os.Getenv("LEAT_SLOW") == "" {
 		t.Skip("LEAT_SLOW is not set: takeovers from other tools are left to `make test-all`")
 	}
-	o := &takeover{whole: t, tool: tool, manager: manager, hub: startServices(t, nil), folder: t.TempDir()}
+	o := &takeover{whole: t, tool: tool, manager: manager, hub: startServices(t, nil), folder: t.TempDir(), records: map[string]*record{}}
 	o.kubectl = kubetest.Binaries(t.Context(), t).Kubectl
 	var err error
 	if o.leat, err = program.Compile(t.Context(), t.TempDir(), "../../cli/cmd/leat"); err != nil {
 		t.Fatal(err)
 	}
-	o.env = append(os.Environ(), "HOME="+o.folder, "KUBECONFIG="+o.cluster.KubeconfigPath(),
+	o.env = append(os.Environ(), "PATH="+filepath.Dir(o.kubectl)+":"+filepath.Dir(o.leat)+":"+os.Getenv("PATH"), "HOME="+o.folder, "KUBECONFIG="+o.cluster.KubeconfigPath(),
 		"LEAT_SERVER="+o.distributor.url(), "LEAT_TOKEN="+adminToken, "LEAT_CONFIG="+filepath.Join(o.folder, "config.yaml"))
 	o.enrol(t)
 	o.grantAdmins(t)
@@ -226,6 +226,7 @@ func startTakeover(t *testing.T, tool, manager string, made func(*takeover) riva
 	commit := o.repo.Commit(t, "main", firstCommit())
 	for service := range folders {
 		o.run(t, o.kubectl, "create", "namespace", service)
+		o.records[service] = o.watch(t, service)
 	}
 	o.rival = made(o)
 	o.rival.install(t)
@@ -265,6 +266,32 @@ func (o *takeover) feed(t *testing.T, stdin, name string, args ...string) (out, 
 	return stdout.String(), stderr.String()
 }
 
+// follow runs the commands of a step of the guide, whose service is shop.
+func (o *takeover) follow(t *testing.T, step, service string) {
+	t.Helper()
+	guide, err := os.ReadFile("../../docs/guides/migrate-from-argocd-and-flux.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, isThere := strings.Cut(string(guide), "```sh "+o.tool+"-"+step+"\n")
+	commands, _, isClosed := strings.Cut(rest, "```")
+	if !isThere || !isClosed {
+		t.Fatalf("the guide does not say how to %s %s", step, o.tool)
+	}
+	o.run(t, "sh", "-ec", regexp.MustCompile(`\bshop\b`).ReplaceAllString(commands, service))
+}
+
+// define applies definitions of kinds, and waits until the cluster serves them.
+func (o *takeover) define(t *testing.T, flag, folder string) {
+	t.Helper()
+	o.run(t, o.kubectl, "apply", "--server-side", flag, folder)
+	await.Success(t, "the kinds of "+o.tool, func(ctx context.Context) error { // a definition that is new has no conditions yet
+		wait := exec.CommandContext(ctx, o.kubectl, "wait", "--for=condition=Established", "crd", "--all")
+		wait.Env = o.env
+		return wait.Run()
+	})
+}
+
 // try returns an object by its name for kubectl. A poll waits for it, so that a failure is an error.
 func (o *takeover) try(ctx context.Context, namespace, name string) (*unstructured.Unstructured, error) {
 	command := exec.CommandContext(ctx, o.kubectl, "--namespace", namespace, "get", name, "-o", "json")
@@ -297,7 +324,11 @@ func (o *takeover) settled(t *testing.T, service string) {
 }
 
 // holdings are what a service has in the cluster.
-type holdings map[string]*unstructured.Unstructured
+type holdings struct {
+	all    map[string]*unstructured.Unstructured
+	record *record
+	at     int // how many events of the record came before
+}
 
 // held returns the objects of a service and what controllers have made of them: pods and their sets.
 func (o *takeover) held(t *testing.T, service string) holdings {
@@ -308,28 +339,28 @@ func (o *takeover) held(t *testing.T, service string) holdings {
 	if err := list.UnmarshalJSON([]byte(out)); err != nil {
 		t.Fatal(err)
 	}
-	all := holdings{}
+	all := map[string]*unstructured.Unstructured{}
 	for i := range list.Items {
 		all[strings.ToLower(list.Items[i].GetKind())+"/"+list.Items[i].GetName()] = &list.Items[i]
 	}
-	return all
+	return holdings{all, o.records[service], o.records[service].upTo(t, all)}
 }
 
 // own returns the objects that are in the service's manifests.
 func (h holdings) own(t *testing.T, service string) holdings {
 	t.Helper()
-	own := holdings{}
+	own := map[string]*unstructured.Unstructured{}
 	for _, name := range objects[service] {
-		for found, object := range h {
+		for found, object := range h.all {
 			if found == name || name == "configmap/banner" && strings.HasPrefix(found, name+"-") {
 				own[found] = object
 			}
 		}
 	}
 	if len(own) != len(objects[service]) {
-		t.Fatalf("%s has the objects %q of %q", service, sorted(own), objects[service])
+		t.Fatalf("%s has the objects %q of %q", service, slices.Sorted(maps.Keys(own)), objects[service])
 	}
-	return own
+	return holdings{own, h.record, h.at}
 }
 
 // managers returns who owns fields of the object itself.
@@ -344,44 +375,15 @@ func managers(o *unstructured.Unstructured) []string {
 	return names
 }
 
-// untouched fails the test unless the objects are the same ones with the same content, but for labels and
-// annotations of an object itself.
-func (o *takeover) untouched(t *testing.T, when string, before, after holdings) {
-	t.Helper()
-	if diff := cmp.Diff(sorted(before), sorted(after)); diff != "" {
-		t.Errorf("%s: objects (-before +after):\n%s", when, diff)
-	}
-	for name, was := range before {
-		is, there := after[name]
-		if !there {
-			continue
-		}
-		if was.GetUID() != is.GetUID() {
-			t.Errorf("%s: %s was made again", when, name)
-		}
-		for _, part := range []string{"spec", "data"} {
-			if diff := cmp.Diff(was.Object[part], is.Object[part]); diff != "" {
-				t.Errorf("%s: %s of %s (-before +after):\n%s", when, part, name, diff)
-			}
-		}
-	}
-}
-
-func sorted(h holdings) []string {
-	var names []string
-	for name := range h {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
-
 // documents returns what leat import makes of what the tool delivers.
 func (o *takeover) documents(t *testing.T) string {
 	t.Helper()
 	documents, report := o.run(t, o.leat, "import", o.tool, "--cluster", "demo")
-	if strings.Contains(report, " missing ") || strings.Contains(report, " refused ") {
-		t.Errorf("the import leaves something out:\n%s", report)
+	for line := range strings.Lines(report) {
+		isLeftOut := strings.Contains(line, " missing ") || strings.Contains(line, " refused ")
+		if isLeftOut && !strings.Contains(line, "the project default exists at the hub") { // each Argo CD has one, too
+			t.Errorf("the import leaves something out:\n%s", report)
+		}
 	}
 	return documents
 }
@@ -440,7 +442,7 @@ func (o *takeover) compared(t *testing.T, service, commit string, isTaken bool) 
 // annotation of the other's is left.
 func (o *takeover) owned(t *testing.T, own holdings, manager, other string, marks ...string) {
 	t.Helper()
-	for name, object := range own {
+	for name, object := range own.all {
 		if found := managers(object); !slices.Contains(found, manager) || slices.Contains(found, other) {
 			t.Errorf("%s is managed by %q, want %s, and not %s", name, found, manager, other)
 		}
@@ -462,16 +464,6 @@ func (o *takeover) commit(t *testing.T, mine, other string, stage int) string {
 	return o.repo.Commit(t, "main", all)
 }
 
-// same fails the test unless nobody has written the objects.
-func same(t *testing.T, when string, before, after holdings) {
-	t.Helper()
-	for name, was := range before {
-		if is := after[name]; is == nil || is.GetUID() != was.GetUID() || is.GetResourceVersion() != was.GetResourceVersion() {
-			t.Errorf("%s: %s was written (-before +after):\n%s", when, name, cmp.Diff(was, is))
-		}
-	}
-}
-
 // tell takes a service over from the tool, and gives it back. The tool delivers the other service all the
 // time.
 func (o *takeover) tell(t *testing.T, mine, other string) {
@@ -486,15 +478,16 @@ func (o *takeover) tell(t *testing.T, mine, other string) {
 	o.apply(t, documents, "")
 	o.compared(t, mine, commit, false)
 	o.compared(t, other, commit, false)
-	o.untouched(t, "after the dry run", before, o.held(t, mine))
+	same(t, "after the dry run", before.own(t, mine), o.held(t, mine))
 
-	o.rival.leave(t, mine)
+	o.follow(t, "stop", mine)
 	o.apply(t, documents, mine)
 	o.waitService(t, mine, "healthy", healthyAt(commit))
 	taken := o.held(t, mine)
-	o.untouched(t, "after the takeover", before, taken)
+	untouched(t, "after the takeover", before, taken)
+	passedOn(t, before.own(t, mine), taken, o.manager, "leat")
 	o.owned(t, taken.own(t, mine), "leat", o.manager, "fluxcd.io", "argoproj.io", "last-applied")
-	same(t, "the other service after the takeover", besides.own(t, other), o.held(t, other).own(t, other))
+	same(t, "the other service after the takeover", besides.own(t, other), o.held(t, other))
 
 	second := o.commit(t, mine, other, 1)
 	o.sync(t, mine)
@@ -502,28 +495,30 @@ func (o *takeover) tell(t *testing.T, mine, other string) {
 	o.settled(t, mine)
 	changed := o.held(t, mine)
 	arrived(t, changed.own(t, mine), 1)
+	lasting(t, "at the second commit", before.own(t, mine), changed)
 
-	// The controllers are started again, and deliver the other service: they have forgotten ours.
+	// The controllers are started again, and deliver the other service. Ours they leave alone, and so does the agent: at
+	// first while its object is there, and paused, and then without it.
 	o.rival.stop()
 	o.rival.start(o.whole)
 	for range 3 {
 		o.rival.reconcile(t, other, second)
+		o.rival.look(t, mine, second)
 	}
+	o.follow(t, "remove", mine)
+	o.rival.reconcile(t, other, second)
 	arrived(t, o.held(t, other).own(t, other), 1)
-	same(t, "while the tool delivers the other service", changed.own(t, mine), o.held(t, mine).own(t, mine))
+	same(t, "while the tool delivers the other service", changed.own(t, mine), o.held(t, mine))
 
 	// Back to the tool.
 	o.apply(t, documents, "")
 	o.compared(t, mine, second, true)
 	o.rival.deliver(t, mine, folders[mine])
 	o.rival.reconcile(t, mine, second)
-	o.untouched(t, "back at the tool", changed, o.held(t, mine))
-	if err := fleetcalls.Delete[*fleetv1.Service](t.Context(), o.fleet, mine); err != nil {
-		t.Fatal(err)
-	}
+	o.run(t, o.leat, "delete", "service/"+mine)
 	await.Poll(t, "Leat to let go of "+mine, pause, func() (bool, string) {
 		held := o.held(t, mine).own(t, mine)
-		for name, object := range held {
+		for name, object := range held.all {
 			if slices.Contains(managers(object), "leat") || object.GetLabels()["leat.dev/service"] != "" {
 				return false, fmt.Sprintf("%s is managed by %q, with the labels %v", name, managers(object), object.GetLabels())
 			}
@@ -531,10 +526,13 @@ func (o *takeover) tell(t *testing.T, mine, other string) {
 		return true, ""
 	})
 	back := o.held(t, mine)
-	o.untouched(t, "after the service left Leat", changed, back)
+	untouched(t, "back at the tool", changed, back)
+	passedOn(t, changed.own(t, mine), back, "leat", o.manager)
 	o.owned(t, back.own(t, mine), o.manager, "leat", "leat.dev")
 	third := o.commit(t, mine, other, 2)
 	o.rival.reconcile(t, mine, third)
 	o.settled(t, mine)
-	arrived(t, o.held(t, mine).own(t, mine), 2)
+	last := o.held(t, mine)
+	arrived(t, last.own(t, mine), 2)
+	lasting(t, "at the third commit", back.own(t, mine), last)
 }
