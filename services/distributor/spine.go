@@ -82,6 +82,9 @@ func (s *spine) open(ctx context.Context, starting *startup) error {
 		return err
 	}
 	s.closers = append(s.closers, s.store.Close)
+	if err := serve.ObserveDependencies(s.tel.Meter(scope), map[string]func(context.Context) error{"database": s.store.Ping}); err != nil {
+		return err
+	}
 	if err := s.openJournal(ctx); err != nil {
 		return err
 	}

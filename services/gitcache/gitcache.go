@@ -70,6 +70,11 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		return err
 	}
 	defer func() { _ = client.Close() }()
+	if err := serve.ObserveDependencies(tel.Meter(scope), map[string]func(context.Context) error{
+		"redis": func(ctx context.Context) error { return client.Ping(ctx).Err() },
+	}); err != nil {
+		return err
+	}
 	trust, err := openTrust(cfg, self, tel)
 	if err != nil {
 		return err

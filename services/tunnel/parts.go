@@ -17,6 +17,7 @@ import (
 	"github.com/leatdev/leat/internal/runtime/identity"
 	"github.com/leatdev/leat/internal/runtime/memlimit"
 	"github.com/leatdev/leat/internal/runtime/rpc"
+	"github.com/leatdev/leat/internal/runtime/serve"
 	"github.com/leatdev/leat/internal/runtime/telemetry"
 	"github.com/leatdev/leat/services/tunnel/internal/access"
 	"github.com/leatdev/leat/services/tunnel/internal/api"
@@ -162,6 +163,11 @@ func open(ctx context.Context, cfg Config, tel *telemetry.Telemetry) (*parts, er
 	observed := []func(metric.Meter) error{table.Observe, p.router.Observe, p.keeper.Observe, ledger.Observe}
 	if p.watches != nil {
 		observed = append(observed, p.watches.Observe)
+	}
+	if others.store != nil {
+		observed = append(observed, func(meter metric.Meter) error {
+			return serve.ObserveDependencies(meter, map[string]func(context.Context) error{"redis": others.store.Ping})
+		})
 	}
 	for _, observe := range observed {
 		if err := observe(meter); err != nil {

@@ -9,6 +9,10 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/leatdev/leat/internal/runtime/instrument"
 )
 
 // certificateMaxAge is how long a changed file may go unnoticed.
@@ -54,6 +58,19 @@ func (c *certificates) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 		_ = c.reload() // the two files may be half replaced; the last good pair serves until they match again
 	}
 	return c.current, nil
+}
+
+// observe measures how long the certificate is still valid. It also reads changed files while nobody
+// connects.
+func (c *certificates) observe(meter metric.Meter) error {
+	set := instrument.New(meter)
+	set.Int64ObservableGauge("leat.serve.certificate.remaining", "s",
+		"Time until the certificate of the listener ends; below zero: it has ended.",
+		instrument.Value(func() int64 {
+			pair, _ := c.get(nil) // it has the last good one in any case
+			return int64(time.Until(pair.Leaf.NotAfter).Seconds())
+		}))
+	return set.Err()
 }
 
 func (c *certificates) reload() error {

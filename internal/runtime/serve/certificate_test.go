@@ -15,6 +15,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 )
 
 // writePair writes a certificate with this serial number, as of now.
@@ -24,7 +27,7 @@ func writePair(t *testing.T, certFile, keyFile string, serial int64) {
 	if err != nil {
 		t.Fatalf("generate key: %v", err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(serial)}
+	template := &x509.Certificate{SerialNumber: big.NewInt(serial), NotAfter: time.Now().Add(time.Duration(serial) * time.Hour)}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
 		t.Fatalf("create certificate: %v", err)
@@ -61,11 +64,29 @@ func TestCertificateFollowsTheFiles(t *testing.T) {
 				t.Errorf("%s: got serial %v, %v, want %d", when, got.Leaf.SerialNumber, err, want)
 			}
 		}
+		reader := sdkmetric.NewManualReader()
+		if err := certificates.observe(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)).Meter("test")); err != nil {
+			t.Fatal(err)
+		}
+		assertRemaining := func(want time.Duration) {
+			t.Helper()
+			var all metricdata.ResourceMetrics
+			if err := reader.Collect(t.Context(), &all); err != nil {
+				t.Fatal(err)
+			}
+			m := all.ScopeMetrics[0].Metrics[0]
+			gauge, _ := m.Data.(metricdata.Gauge[int64])
+			if got := gauge.DataPoints[0].Value; m.Name != "leat.serve.certificate.remaining" || got != int64(want.Seconds()) {
+				t.Errorf("%s: got %d s, want %s", m.Name, got, want)
+			}
+		}
+		assertRemaining(time.Hour)
 		assertSerial("at first", 1)
 		<-time.After(time.Second)
 		writePair(t, certFile, keyFile, 2)
 		assertSerial("renewed, looked at just now", 1)
 		<-time.After(certificateMaxAge)
+		assertRemaining(2*time.Hour - certificateMaxAge) // before anybody connects
 		assertSerial("renewed", 2)
 		if err := os.WriteFile(keyFile, []byte("half writ"), 0o600); err != nil {
 			t.Fatalf("write: %v", err)
@@ -77,5 +98,7 @@ func TestCertificateFollowsTheFiles(t *testing.T) {
 		}
 		<-time.After(certificateMaxAge)
 		assertSerial("removed", 2)
+		<-time.After(2 * time.Hour)
+		assertRemaining(-3 * certificateMaxAge)
 	})
 }

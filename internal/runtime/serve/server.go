@@ -140,6 +140,9 @@ func (p *Params) serve(server *publicServer, listener net.Listener) error {
 	if err != nil {
 		return err
 	}
+	if err := certificates.observe(p.Meter); err != nil {
+		return err
+	}
 	server.TLSConfig = certificates.config()
 	return server.ServeTLS(turnListener{listener}, "", "")
 }

@@ -34,6 +34,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/leatdev/leat/internal/runtime/app"
+	"github.com/leatdev/leat/internal/runtime/instrument"
 )
 
 // Telemetry is one service's logger, tracers and meters. It is safe for concurrent use.
@@ -143,7 +144,10 @@ func (t *Telemetry) startMetrics(ctx context.Context, cfg Config, res *resource.
 	}
 	t.meters = sdkmetric.NewMeterProvider(options...)
 	t.shutdown = append(t.shutdown, t.meters.Shutdown)
-	return nil
+	set := instrument.New(t.meters.Meter("github.com/leatdev/leat/internal/runtime/telemetry"))
+	set.Int64ObservableGauge("leat.clock.time", "s", "The time of this process's clock, in seconds since 1970.",
+		instrument.Value(func() int64 { return time.Now().Unix() }))
+	return set.Err()
 }
 
 // Logger returns the service's logger. It adds trace_id and span_id from the context.

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -137,6 +138,18 @@ func TestLogFormatAndLevel(t *testing.T) {
 		if _, err := telemetry.Start(t.Context(), cfg, "test"); err == nil {
 			t.Errorf("%+v: got no error", cfg)
 		}
+	}
+}
+
+// TestClock requires that each service tells the time of its clock, as a number of seconds.
+func TestClock(t *testing.T) {
+	t.Parallel()
+	before := time.Now().Unix()
+	text := metrics(start(t, telemetry.Config{LogOutput: io.Discard}, "test"))
+	_, line, _ := strings.Cut(text, "\nleat_clock_time_seconds{")
+	_, number, _ := strings.Cut(strings.SplitN(line, "\n", 2)[0], "} ")
+	if got, err := strconv.ParseFloat(number, 64); err != nil || int64(got) < before || int64(got) > time.Now().Unix() {
+		t.Errorf("got %q, %v, want the time between %d and now", number, err, before)
 	}
 }
 

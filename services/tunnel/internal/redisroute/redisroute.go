@@ -80,6 +80,9 @@ func New(client redis.UniversalClient, ages Ages, secret []byte, accepted ...[]b
 	}, nil
 }
 
+// Ping returns an error if Redis does not answer.
+func (s *Store) Ping(ctx context.Context) error { return s.client.Ping(ctx).Err() }
+
 // place returns a replica's URL in the form stored in Redis: its signature, and the URL.
 func (s *Store) place(replica relay.Replica) string {
 	return s.signer.Sign("replica", replica.ID, replica.URL) + " " + replica.URL
