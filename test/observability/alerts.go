@@ -7,7 +7,7 @@ import "slices"
 
 // allAlerts are all alerts, in the order of the page of runbooks.
 func allAlerts() []alert {
-	return slices.Concat(deliveryAlerts(), contentAlerts(), hubAlerts(), securityAlerts())
+	return slices.Concat(deliveryAlerts(), contentAlerts(), replicaAlerts(), hubAlerts(), securityAlerts())
 }
 
 // away is the share of the clusters with an agent that no replica hears from. Each replica counts all.
@@ -102,6 +102,45 @@ max by (instance) (leat_cas_limit_bytes) > 0.95`,
 			expr:        `histogram_quantile(0.99, sum by (instance, le) (rate(leat_plan_compute_duration_seconds_bucket[5m]))) > 5`,
 			summary:     "The plans of {{ $labels.instance }} follow a change only after {{ $value | humanizeDuration }}.",
 			description: "Every delivery waits for that. Look at the processor of the distributor, and at how many clusters a change touches.",
+		},
+	}
+}
+
+// replicaAlerts are about the replicas of the hub and what each needs. A target that had the gauge of
+// strangers' connections within a week is a replica.
+func replicaAlerts() []alert {
+	return []alert{
+		{
+			name: "LeatReplicaSilent", severity: warning, lasts: "5m",
+			expr: `up == 0
+and on (job, instance)
+last_over_time(leat_serve_connections_anonymous[1w])`,
+			summary:     "The replica {{ $labels.instance }} does not answer Prometheus.",
+			description: "It is frozen, down, or cut off. Others do its work as long as there are others: kubectl -n leat get pods -o wide.",
+		},
+		{
+			name: "LeatDependencyUnreachable", severity: critical, lasts: "5m",
+			expr:        `max by (instance, leat_dependency_name) (leat_dependency_unreachable) > 0`,
+			summary:     "{{ $labels.instance }} does not reach its {{ $labels.leat_dependency_name }}.",
+			description: "Clusters keep what they have. Without Redis no new commit arrives, and without the database nobody can change anything. Bring it back.",
+		},
+		{
+			name: "LeatClockOff", severity: warning, lasts: "5m",
+			expr:        `max by (instance) (abs(leat_clock_time_seconds - timestamp(leat_clock_time_seconds))) > 20`,
+			summary:     "The clock of {{ $labels.instance }} differs by {{ $value | humanizeDuration }} from Prometheus's.",
+			description: "From 30 s on, others refuse its tokens, and it refuses theirs. Look at the time service of its node.",
+		},
+		{
+			name: "LeatCertificateEndsSoon", severity: warning, lasts: "15m",
+			expr:        `min by (instance) (leat_serve_certificate_remaining_seconds) < 1209600`,
+			summary:     "The certificate of {{ $labels.instance }} ends in {{ $value | humanizeDuration }}.",
+			description: "Whatever renews it did not: kubectl -n leat get certificates,secrets. A renewed file is read without a restart.",
+		},
+		{
+			name: "LeatCertificateEnds", severity: critical, lasts: "5m",
+			expr:        `min by (instance) (leat_serve_certificate_remaining_seconds) < 259200`,
+			summary:     "The certificate of {{ $labels.instance }} ends within three days, or has ended.",
+			description: "Then agents and people cannot connect any more. Renew it now: a renewed file is read without a restart.",
 		},
 	}
 }

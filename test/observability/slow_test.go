@@ -104,6 +104,14 @@ func rejected(why, pace string) map[string]string {
 	}
 }
 
+// target is a target of Prometheus, beside a replica of Leat that has the name leat.
+func target(job, answers, connections string) map[string]string {
+	return map[string]string{
+		`up{job="` + job + `",instance="a"}`:                        answers,
+		`leat_serve_connections_anonymous{job="leat",instance="a"}`: connections,
+	}
+}
+
 // drills are at least one for each alert.
 func drills() []drill {
 	all := []drill{
@@ -121,10 +129,16 @@ func drills() []drill {
 		{"LeatMirrorDiskNearlyFull", "20m", stored("91x60"), stored("90x60")},
 		{"LeatBundleDiskNearlyFull", "20m", bounded("96x60"), bounded("95x60")},
 		{"LeatPlansSlow", "30m", plans("0+98x60"), plans("0+99.5x60")},
+		{"LeatReplicaSilent", "30m", target("leat", "1x10 0x50", "1x10 _x50"), target("other", "1x10 0x50", "1x10 _x50")},
 		{"LeatTunnelFailsRequests", "20m", rejected("AGENT_OFFLINE", "0+11x60"), rejected("AGENT_OFFLINE", "0+9x60")},
 		{"LeatTunnelFailsRequests", "20m", rejected("INTERNAL", "0+11x60"), rejected("ACCESS_DENIED", "0+90x60")},
 	}
 	for _, d := range []struct{ alert, at, series, fires, below string }{
+		{"LeatDependencyUnreachable", "10m", `leat_dependency_unreachable{instance="a",leat_dependency_name="redis"}`, "1x60", "0x60"},
+		{"LeatClockOff", "10m", `leat_clock_time_seconds{instance="a"}`, "21+60x60", "20+60x60"},
+		{"LeatClockOff", "10m", `leat_clock_time_seconds{instance="a"}`, "-21+60x60", "-20+60x60"},
+		{"LeatCertificateEndsSoon", "20m", `leat_serve_certificate_remaining_seconds{instance="a"}`, "1209599x60", "1209600x60"},
+		{"LeatCertificateEnds", "10m", `leat_serve_certificate_remaining_seconds{instance="a"}`, "-1x60", "259200x60"},
 		{"LeatRolloutHalted", "10m", `leat_distributor_rollout_runs{state="halted"}`, "1x60", "0x60"},
 		{"LeatWebhooksRefused", "30m", `leat_webhook_received_total{leat_webhook_provider="github",leat_webhook_outcome="refused"}`, "0+0.7x60", "0+0.6x60"},
 		{"LeatTunnelReplicasLost", "50m", `leat_tunnel_replica_count{instance="a"}`, "3x30 2x30", "3x60"},
