@@ -88,7 +88,7 @@ GENERATED := ./gen/... ./internal/contract/reason/...
 FUZZTIME ?= 30s
 ATTACKTIME ?= 30s
 
-.PHONY: help up demo down ui ui-test ui-story ui-dev quick test test-random siege test-all slow fault attack fuzz bench lint fmt prose generate reasons dashboards manifests authorities tidy build breaking docs tools kube registry grpcurl containers node system browser sbom release vulncheck pin pinned ci
+.PHONY: help up demo down ui ui-test ui-story ui-dev quick test test-random siege test-all slow gameday fault attack fuzz bench lint fmt prose generate reasons dashboards manifests authorities tidy build breaking docs tools kube registry grpcurl containers node system browser sbom release vulncheck pin pinned ci
 .DEFAULT_GOAL := help
 
 help: ## List these verbs
@@ -133,7 +133,7 @@ ifeq ($(PKG),work)
 else
 	@$(ROOMY) $(WITHRACE) $(TEST) test "$(PKG)" $(FLAGS) $(RACE)
 endif
-	@echo "==> left out: hubs attacked, killed and frozen (make siege), images and docker-compose.yml on a real engine (make containers), the charts on a real node (make node), Gitea as an upstream, Prometheus behind the tunnel, a real Vault, a real sops, takeovers from Argo CD and Flux, the AssemblyScript example, the long fault runs (make test-all), fuzzing (make fuzz)"
+	@echo "==> left out: hubs attacked, killed and frozen (make siege), images and docker-compose.yml on a real engine (make containers), the charts on a real node (make node), Gitea as an upstream, Prometheus behind the tunnel, a real Vault, a real sops, takeovers from Argo CD and Flux, the game day, the AssemblyScript example, the long fault runs (make test-all), fuzzing (make fuzz)"
 
 siege: system kube $(BIN)/gotestsum ## Attack, kill, freeze, cut and upgrade whole hubs, the short form of `make attack` and `make fault`, and walk whole matrices
 	@tools/before/build.sh >/dev/null || [ $$? = 3 ] # it says that the checkout lacks the version before
@@ -145,7 +145,7 @@ test-random: ## Run what make test runs, with the race detector wherever somethi
 
 test-all: test siege slow fault ## Tests, those that take too long for every day, and the long fault runs
 
-slow: system kube registry $(BIN)/gotestsum ## Fetch from a whole Git host, reach a Prometheus through the tunnel, seal with a Vault, tell the story of a fleet and follow the tutorial with it, encrypt with sops, take services over from Argo CD and Flux, build the AssemblyScript example (with npm)
+slow: system kube registry $(BIN)/gotestsum ## Fetch from a whole Git host, reach a Prometheus through the tunnel, hold the game day, seal with a Vault, tell the story of a fleet and follow the tutorial with it, encrypt with sops, take services over from Argo CD and Flux, build the AssemblyScript example (with npm)
 	@tools/gitea/build.sh >/dev/null
 	@tools/prometheus/build.sh >/dev/null
 	@tools/argocd/build.sh >/dev/null
@@ -154,6 +154,10 @@ slow: system kube registry $(BIN)/gotestsum ## Fetch from a whole Git host, reac
 	@tools/sops/build.sh >/dev/null
 	@failed=0; RERUNS=0 LEAT_SLOW=1 $(TEST) slow "$(SLOW)" $(FAST) -count=1 -timeout 20m -run '^TestSlow' || failed=1; \
 		$(GO) run ./test/runs/cmd/leat-runs -record docs/design/slow-tests.md -commit "$$(git describe --always --dirty)" .test/slow.events.json; exit $$failed
+
+gameday: system kube ## Break a hub under a real Prometheus, see each alert fire and end, and write docs/operations/game-day.md
+	@tools/prometheus/build.sh >/dev/null
+	@LEAT_SLOW=1 LEAT_GAMEDAY=$(CURDIR)/docs/operations/game-day.md $(GO) test -count=1 -timeout 30m -v -run '^TestSlowGameDay$$' ./test/fault
 
 fault: system kube ## Kill, freeze and cut parts of a running hub at random, and the tunnel's failures, the long form
 	@LEAT_FAULT_LONG=1 $(GO) test -count=1 -timeout 60m -v ./test/fault/...

@@ -64,6 +64,7 @@ var realTime = map[string]string{
 	"test/attack/run_test.go strike":                                                           "an attack on another process lasts that long",
 	"test/attack/secrets_test.go opensStream":                                                  "a stream that waits for an event sends nothing, which only time shows; a refusal is in the first bytes",
 	"test/attack/wire_test.go wait":                                                            "attackers pause, as slow readers and writers do",
+	"test/fault/gameday_test.go strikes":                                                       "writes figures of a game day, and asserts none",
 	"test/fault/mix_test.go rest":                                                              "a fault of other processes, such as a freeze, lasts as long as their leases",
 	"test/fault/wanderer_test.go wander":                                                       "an agent leaves a frozen replica for another one; a refusal fails no test",
 	"test/tunnel/failures_test.go cancelSome":                                                  "requests that are cancelled at some time; it bounds nothing",

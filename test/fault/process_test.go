@@ -72,9 +72,11 @@ type process struct {
 	door                    *wire  // where other replicas of gitcache reach it
 	// probed is the setting of the address that answers probes. Empty: the internal listener's.
 	probed string
-	env    []string
-	cmd    *exec.Cmd
-	exited <-chan struct{}
+	// internal is the address that answers probes and scrapes, from the first start on.
+	internal string
+	env      []string
+	cmd      *exec.Cmd
+	exited   <-chan struct{}
 }
 
 func (p *process) url() string { return "http://" + p.addr }
@@ -88,8 +90,10 @@ func (p *process) start(t *testing.T) {
 	}
 	defer log.Close()
 	p.cmd = exec.Command(p.binary)
-	internal := loopback.Addr(t)
-	p.cmd.Env = append(append(os.Environ(), p.env...), cmp.Or(p.probed, "LEAT_INTERNAL_LISTEN_ADDR")+"="+internal)
+	if p.internal == "" {
+		p.internal = loopback.Addr(t)
+	}
+	p.cmd.Env = append(append(os.Environ(), p.env...), cmp.Or(p.probed, "LEAT_INTERNAL_LISTEN_ADDR")+"="+p.internal)
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	exited, err := childproc.Start(p.cmd)
 	if err != nil {
@@ -110,7 +114,7 @@ func (p *process) start(t *testing.T) {
 			t.Fatalf("%s ended instead of becoming ready", p.name)
 		default:
 		}
-		request, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+internal+"/readyz", nil)
+		request, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+p.internal+"/readyz", nil)
 		response, err := http.DefaultClient.Do(request)
 		if err != nil {
 			return false, err.Error()
