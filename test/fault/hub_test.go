@@ -37,6 +37,7 @@ const adminToken = "leat_the-admin-token-of-this-test"
 type hub struct {
 	*fleet
 	distributors []*process
+	postgres     *postgrestest.Server
 	// settings are added to each distributor's.
 	settings []string
 	resync   time.Duration
@@ -83,7 +84,8 @@ func newContent(t *testing.T, sc scale, gitcache string) *hub {
 // addDistributors starts so many replicas on a database of their own.
 func (h *hub) addDistributors(t *testing.T, replicas int, binary string) {
 	t.Helper()
-	database := postgrestest.New(t).Database(t)
+	h.postgres = postgrestest.New(t)
+	database := h.postgres.Database(t)
 	for range replicas {
 		h.addDistributor(t, binary, database)
 	}

@@ -74,9 +74,11 @@ type process struct {
 	probed string
 	// internal is the address that answers probes and scrapes, from the first start on.
 	internal string
-	env      []string
-	cmd      *exec.Cmd
-	exited   <-chan struct{}
+	// certificate is the file of its certificate, if it serves with TLS.
+	certificate string
+	env         []string
+	cmd         *exec.Cmd
+	exited      <-chan struct{}
 }
 
 func (p *process) url() string { return "http://" + p.addr }

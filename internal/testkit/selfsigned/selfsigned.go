@@ -30,6 +30,12 @@ type Certificate struct {
 // New makes a certificate for 127.0.0.1, localhost and these names. It is valid for a day.
 func New(t testing.TB, names ...string) Certificate {
 	t.Helper()
+	return Until(t, time.Now().Add(24*time.Hour), names...)
+}
+
+// Until is New for a certificate that ends then, which may have passed.
+func Until(t testing.TB, end time.Time, names ...string) Certificate {
+	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatalf("make key: %v", err)
@@ -37,7 +43,7 @@ func New(t testing.TB, names ...string) Certificate {
 	template := &x509.Certificate{
 		Subject:     pkix.Name{CommonName: "leat test"},
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: append([]string{"localhost"}, names...),
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: end,
 		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		BasicConstraintsValid: true, IsCA: true,
 	}
