@@ -259,6 +259,16 @@ func (e *Engine) load(ctx context.Context) (records []inventory.Record, err erro
 
 // start creates the unit of a service, and starts its goroutine.
 func (e *Engine) start(ctx context.Context, group *errgroup.Group, record inventory.Record) *unit {
+	u := e.join(ctx, record)
+	group.Go(func() error {
+		u.run(ctx, e.forget)
+		return nil
+	})
+	return u
+}
+
+// join creates the unit of a service, with its claims.
+func (e *Engine) join(ctx context.Context, record inventory.Record) *unit {
 	var table fingerprint.Table
 	if record.Objects.Len() > 0 {
 		table = e.shared.fingerprints.Load(ctx, record.Service)
@@ -278,10 +288,6 @@ func (e *Engine) start(ctx context.Context, group *errgroup.Group, record invent
 	e.mu.Lock()
 	e.units[u.name] = u
 	e.mu.Unlock()
-	group.Go(func() error {
-		u.run(ctx, e.forget)
-		return nil
-	})
 	return u
 }
 

@@ -187,6 +187,9 @@ func (s *State) IsCurrent() bool {
 	return !s.Stored.IsTouched && s.Desired.Inputs().SameInputs(s.Stored.Applied)
 }
 
+// IsSettled reports whether the newest inputs are the completely applied ones, and nobody wants the service left alone.
+func (s *State) IsSettled() bool { return s.IsCurrent() && !s.IsBehind() && !s.isLeftAlone() }
+
 // IsBehind reports whether the service may not follow the newest entry yet.
 func (s *State) IsBehind() bool {
 	return !s.Desired.Inputs().SameInputs(s.Newest.Inputs())
