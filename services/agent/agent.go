@@ -16,7 +16,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/leatdev/leat/internal/runtime/app"
 	"github.com/leatdev/leat/internal/runtime/config"
 	"github.com/leatdev/leat/internal/runtime/private"
 	"github.com/leatdev/leat/internal/runtime/serve"
@@ -32,7 +31,7 @@ import (
 func ServeRender(args []string) { renderworker.Serve(args) }
 
 // Run runs the agent until ctx is done; then it returns nil. It changes no state of the process.
-func Run(ctx context.Context, cfg Config) error {
+func Run(ctx context.Context, cfg Config) (err error) {
 	config.Complete(cfg.bind)
 	if err := cfg.check(); err != nil {
 		return err
@@ -46,12 +45,18 @@ func Run(ctx context.Context, cfg Config) error {
 		return fmt.Errorf("make data folder: %w", err)
 	}
 	cluster, err := kube.New(kube.Params{
-		Kubeconfig: cfg.Kubeconfig, Namespace: cfg.Namespace, UserAgent: "leat-agent/" + app.Version(), Logger: tel.Logger(),
+		Kubeconfig: cfg.Kubeconfig, Namespace: cfg.Namespace, UserAgent: "leat-agent/" + cfg.version(), Logger: tel.Logger(),
 	})
 	if err != nil {
 		return err
 	}
 	health := serve.NewHealth()
+	replica := &replica{cfg: cfg, telemetry: tel, cluster: cluster}
+	defer func() { err = errors.Join(err, replica.close()) }()
+	candidate := replica.candidate()
+	if cfg.LeaderElection {
+		health.Register("takeover", candidate.Ready)
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		return serve.Run(ctx, serve.Params{
@@ -60,44 +65,12 @@ func Run(ctx context.Context, cfg Config) error {
 	})
 	group.Go(func() error { return serveProfiles(ctx, cfg.DebugAddr, tel.Logger()) })
 	group.Go(func() error {
-		return lead(ctx, cfg, cluster, func(ctx context.Context) error { return work(ctx, cfg, tel, cluster, health) })
+		do := func(ctx context.Context) error { return replica.work(ctx, health) }
+		if !cfg.LeaderElection {
+			return do(ctx)
+		}
+		candidate.Await(ctx)
+		return lead(ctx, cfg, cluster, do)
 	})
 	return group.Wait()
-}
-
-// lead runs do, where replicas are to take turns once it is this one's.
-func lead(ctx context.Context, cfg Config, cluster *kube.Client, do func(context.Context) error) error {
-	if !cfg.LeaderElection {
-		return do(ctx)
-	}
-	replica, err := replicaName(cfg.DataDir)
-	if err != nil {
-		return err
-	}
-	return cluster.Lead(ctx, kube.Election{Replica: replica}, func(ctx context.Context, term int) error {
-		if err := succeed(cfg.DataDir, term); err != nil {
-			return err
-		}
-		return do(ctx)
-	})
-}
-
-// work assembles the agent and runs it.
-func work(ctx context.Context, cfg Config, tel *telemetry.Telemetry, cluster *kube.Client, health *serve.Health) (err error) {
-	if !cfg.LocalIdentity {
-		err = restoreIdentity(ctx, cfg.DataDir, cluster.Keep(), tel.Logger())
-		if ctx.Err() != nil {
-			return nil // being stopped is no failure
-		}
-		if err != nil {
-			return err
-		}
-	}
-	p, err := assemble(cfg, tel, cluster)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, p.close()) }()
-	health.Register("plan", p.plans.Ready)
-	return p.run(ctx)
 }

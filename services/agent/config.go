@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/leatdev/leat/internal/kit/secret"
+	"github.com/leatdev/leat/internal/runtime/app"
 	"github.com/leatdev/leat/internal/runtime/config"
 	"github.com/leatdev/leat/internal/runtime/identity"
 	"github.com/leatdev/leat/internal/runtime/serve"
@@ -89,6 +90,10 @@ type Config struct {
 	TunnelTransports []string
 	// LeaderElection lets one of several replicas work, while the others wait.
 	LeaderElection bool
+	// PodUID is the uid of the agent's own Pod, to which it attaches events. Empty: it makes none.
+	PodUID string
+	// Version is the agent's version in place of the program's. Not a flag.
+	Version string
 	// StallTimeout is how long a reader at the hub may take no byte of an answer before the API
 	// server is told to stop.
 	StallTimeout time.Duration
@@ -150,7 +155,9 @@ func (c *Config) bind(s *config.Set) {
 	s.Size(&c.CacheSize, "agent-cache-size", 2*config.GiB, "bundles kept on disk; those of the plan are kept in any case")
 	s.Bool(&c.LocalIdentity, "agent-local-identity", false, "keep the agent's key in its folder only, and not in Secret leat-agent-identity, too")
 	s.Bool(&c.ClusterView, "agent-cluster-view", true, "tell the hub of nodes, pods by phase and warnings, for which they are watched")
-	s.Bool(&c.LeaderElection, "agent-leader-election", false, "let one of several replicas work while the others wait")
+	s.Bool(&c.LeaderElection, "agent-leader-election", false,
+		"let one of several replicas work while the others wait; one of another version waits until it would do what the last one did")
+	s.String(&c.PodUID, "agent-pod-uid", "", "uid of the agent's pod, to which it attaches an event if it may not take over; without it, only its log says so")
 	s.Duration(&c.StallTimeout, "agent-stall-timeout", 2*time.Minute,
 		"how long a person may take no byte of an answer that waits before its request to the API server is ended")
 	s.Strings(&c.TunnelTransports, "agent-tunnel-transports", transportNames(),
@@ -240,6 +247,9 @@ func (c *Config) lock() (accounts.Lock, error) {
 
 // namespace returns the agent's own namespace.
 func (c *Config) namespace() string { return cmp.Or(c.Namespace, kube.DefaultNamespace) }
+
+// version returns the agent's version.
+func (c *Config) version() string { return cmp.Or(c.Version, app.Version()) }
 
 // dialled reports whether the hub dials the agent.
 func (c *Config) dialled() bool { return c.ListenTunnelAddr != "" || c.TunnelListener != nil }

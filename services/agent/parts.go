@@ -23,7 +23,6 @@ import (
 	"github.com/leatdev/leat/internal/contract/cas/casdisk"
 	"github.com/leatdev/leat/internal/contract/digest"
 	"github.com/leatdev/leat/internal/contract/reason"
-	"github.com/leatdev/leat/internal/runtime/app"
 	"github.com/leatdev/leat/internal/runtime/identity"
 	"github.com/leatdev/leat/internal/runtime/instrument"
 	"github.com/leatdev/leat/internal/runtime/rpc"
@@ -55,6 +54,7 @@ type parts struct {
 	summary   *overview.Summary // nil: the cluster view is off
 	workers   *renderworker.Pool
 	engine    *reconcile.Engine
+	params    reconcile.Params // of engine, and of those that rehearse
 	metrics   *metrics.Source
 	uplink    *uplink.Uplink
 	reception *reception.Reception // nil: the agent dials the hub
@@ -160,7 +160,7 @@ func assemble(cfg Config, tel *telemetry.Telemetry, cluster *kube.Client) (*part
 		p.summary = overview.NewSummary()
 	}
 	p.describer = control.NewDescriber(control.DescriberParams{
-		Reports: p.reports, Summary: p.summary, Version: cluster.Version, AgentVersion: app.Version(), Capabilities: capabilities(cfg), Lock: lock,
+		Reports: p.reports, Summary: p.summary, Version: cluster.Version, AgentVersion: cfg.version(), Capabilities: capabilities(cfg), Lock: lock,
 		Logger: logger,
 	})
 	lastGood := control.NewLastGood(p.reports)
@@ -188,14 +188,15 @@ func assemble(cfg Config, tel *telemetry.Telemetry, cluster *kube.Client) (*part
 	if err != nil {
 		return nil, errors.Join(err, p.store.Close())
 	}
-	p.engine = reconcile.New(reconcile.Params{
+	p.params = reconcile.Params{
 		Render: render.Split{Limits: limits, Others: memo}, Facts: cluster.Facts(), Generated: cluster.Generated(),
 		Cluster: cluster, Bundles: bundles, Configs: configs, Inventories: cluster.Inventories(), Reporter: lastGood, Watches: p.watches,
 		Fingerprints: fingerprints, Given: given, Namespace: cfg.namespace(), Lock: lock,
 		Owner: me.ClusterUID, Observer: observer, Logger: logger,
 		Tracer:   tel.Tracer("github.com/leatdev/leat/services/agent/internal/reconcile"),
 		Settings: reconcile.Settings{Workers: cfg.Workers, Refresh: cfg.RefreshInterval, ApplyTimeout: cfg.ApplyTimeout},
-	})
+	}
+	p.engine = reconcile.New(p.params)
 	if p.uplink, err = newUplink(p, me, caPEM); err != nil {
 		return nil, errors.Join(err, p.store.Close())
 	}
@@ -284,7 +285,7 @@ func newUplink(p *parts, me *control.Identity, caPEM []byte) (*uplink.Uplink, er
 		return nil, err
 	}
 	return uplink.New(uplink.Params{
-		URL: p.cfg.tunnelURL(me.TunnelURL), Tokens: me.ForTunnel(), CAPEM: caPEM, Transports: p.cfg.transports(), Version: app.Version(), Logger: logger,
+		URL: p.cfg.tunnelURL(me.TunnelURL), Tokens: me.ForTunnel(), CAPEM: caPEM, Transports: p.cfg.transports(), Version: p.cfg.version(), Logger: logger,
 		Handler: uplink.Traced(handler, uplink.TraceParams{Tracer: p.telemetry.Tracer("agent"), Propagator: p.telemetry.Propagator()}),
 	})
 }

@@ -21,8 +21,115 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/leatdev/leat/internal/kit/backoff"
+	"github.com/leatdev/leat/internal/runtime/serve"
+	"github.com/leatdev/leat/internal/runtime/telemetry"
 	"github.com/leatdev/leat/services/agent/internal/control"
+	"github.com/leatdev/leat/services/agent/internal/kube"
+	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/takeover"
 )
+
+// replica is this process among those of its cluster. Its methods are called one after the other.
+type replica struct {
+	cfg       Config
+	telemetry *telemetry.Telemetry
+	cluster   *kube.Client
+
+	parts *parts // nil until it rehearses or works
+}
+
+// assembled returns the parts, and makes them the first time.
+func (r *replica) assembled(ctx context.Context) (*parts, error) {
+	if r.parts != nil {
+		return r.parts, nil
+	}
+	if !r.cfg.LocalIdentity {
+		if err := restoreIdentity(ctx, r.cfg.DataDir, r.cluster.Keep(), r.telemetry.Logger()); err != nil {
+			return nil, err
+		}
+	}
+	p, err := assemble(r.cfg, r.telemetry, r.cluster)
+	if err != nil {
+		return nil, err
+	}
+	r.parts = p
+	return p, nil
+}
+
+// close ends what the parts hold.
+func (r *replica) close() error {
+	if r.parts == nil {
+		return nil
+	}
+	return r.parts.close()
+}
+
+// work runs the agent.
+func (r *replica) work(ctx context.Context, health *serve.Health) error {
+	p, err := r.assembled(ctx)
+	if err != nil && ctx.Err() == nil {
+		return err
+	}
+	if p == nil {
+		return nil // being stopped is no failure
+	}
+	health.Register("plan", p.plans.Ready)
+	return p.run(ctx)
+}
+
+// candidate returns what decides when this replica may follow one of another version. An agent that the hub dials
+// takes over as it is: the hub dials the pod that is ready, so this one could not ask for the plan before.
+func (r *replica) candidate() *takeover.Candidate {
+	logger := r.telemetry.Logger()
+	return takeover.New(takeover.Params{
+		Version: kube.VersionLabel(r.cfg.version()),
+		Leader: func(ctx context.Context) (takeover.Leader, error) {
+			if r.cfg.dialled() {
+				return takeover.Leader{}, nil
+			}
+			leader, err := r.cluster.Leadership().Leader(ctx)
+			return takeover.Leader(leader), err
+		},
+		Rehearse: r.rehearse,
+		Warn: func(ctx context.Context, message string) {
+			if r.cfg.PodUID == "" {
+				return
+			}
+			if err := r.cluster.Leadership().Warn(ctx, r.cfg.PodUID, "TakeoverWaits", message); err != nil {
+				logger.WarnContext(ctx, "event cannot be created", slog.Any("error", err))
+			}
+		},
+		Logger: logger,
+	})
+}
+
+// rehearse compares what this replica would do for the hub's plan with what the cluster has. The bundles that it
+// downloads stay in the data folder, for the time after it has taken over.
+func (r *replica) rehearse(ctx context.Context) (reconcile.Rehearsal, error) {
+	p, err := r.assembled(ctx)
+	if err != nil {
+		return reconcile.Rehearsal{}, err
+	}
+	wanted, err := p.plans.Fetch(ctx)
+	if err != nil {
+		return reconcile.Rehearsal{}, err
+	}
+	return reconcile.New(p.params).Rehearse(ctx, wanted)
+}
+
+// lead runs do once it is this replica's turn.
+func lead(ctx context.Context, cfg Config, cluster *kube.Client, do func(context.Context) error) error {
+	name, err := replicaName(cfg.DataDir)
+	if err != nil {
+		return err
+	}
+	return cluster.Leadership().Lead(ctx, kube.Election{Replica: name, Version: cfg.version()}, func(ctx context.Context, term int) error {
+		if err := succeed(cfg.DataDir, term); err != nil {
+			return err
+		}
+		return do(ctx)
+	})
+}
 
 // replicaName tells this replica from others, also from one that runs on the same host: a name that
 // is made once for each data folder. A replica that was killed and starts again has its own lease

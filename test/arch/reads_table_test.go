@@ -82,7 +82,7 @@ var reads = []struct {
 	{"kube/discovery.go", byUpkeep, 1, "", ""},
 	{"kube/keep.go", byUpkeep, 2, "", ""},
 	{"kube/kube.go", byUpkeep, 2, "", ""},
-	{"kube/leader.go", byUpkeep, 1, "", ""},
+	{"kube/leader.go", byUpkeep, 2, "", ""},
 }
 
 // holders are the packages of the agent that name the types k8s.API or k8s.Reader, by which they could

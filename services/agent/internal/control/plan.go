@@ -110,6 +110,22 @@ func (p *Plans) Run(ctx context.Context, receive func(plan.Plan)) error {
 	return nil
 }
 
+// Fetch asks the hub for the whole plan once, and neither keeps nor delivers it. It is not called beside Run.
+func (p *Plans) Fetch(ctx context.Context) (plan.Plan, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	response, err := p.params.Hub.GetPlan(ctx, &distributorv1.GetPlanRequest{})
+	if err != nil {
+		return plan.Plan{}, p.params.Identity.checkAnswer(err)
+	}
+	fetched, err := planOf(response.GetPlan())
+	if err != nil {
+		return plan.Plan{}, err
+	}
+	p.pin(fetched)
+	return fetched, nil
+}
+
 // outcome is how a stream ended.
 type outcome struct {
 	heard bool          // at least one message arrived
@@ -283,6 +299,12 @@ func (p *Plans) take(ctx context.Context, message *distributorv1.Plan) error {
 }
 
 func (p *Plans) deliver(plan plan.Plan) {
+	p.pin(plan)
+	p.receive(plan)
+}
+
+// pin keeps the bundles of a plan on disk.
+func (p *Plans) pin(plan plan.Plan) {
 	pinned := map[digest.Digest]bool{}
 	for _, service := range plan.Services {
 		for _, b := range service.Bundles {
@@ -292,7 +314,6 @@ func (p *Plans) deliver(plan plan.Plan) {
 	p.mu.Lock()
 	p.pinned = pinned
 	p.mu.Unlock()
-	p.receive(plan)
 }
 
 func (p *Plans) keep(message *distributorv1.Plan) error {

@@ -9,10 +9,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
@@ -29,12 +31,22 @@ var ErrLeadershipLost = errors.New("leadership lost")
 const (
 	leaseName    = "leat-agent"
 	defaultLease = 30 * time.Second
+	// versionLabel is the label of the lease with the version of the agent that holds it, or held it last.
+	versionLabel = "leat.dev/agent-version"
 )
+
+// Leadership is what the agent's replicas settle among themselves in the cluster.
+type Leadership struct{ client *Client }
+
+// Leadership returns the leadership of this client's cluster.
+func (c *Client) Leadership() *Leadership { return &Leadership{client: c} }
 
 // Election describes a replica's part in an election.
 type Election struct {
 	// Replica is a name that no other replica has.
 	Replica string
+	// Version is the agent's, which the lease names from then on. Empty: it names none.
+	Version string
 	// Lease is how long the other replicas wait for a silent leader. The leader renews it in a
 	// sixth of that time, and stops leading after it failed to renew it for two thirds. Zero: 30 s.
 	Lease time.Duration
@@ -45,7 +57,8 @@ type Election struct {
 // lease could not be renewed, which also cancels do's context. Do receives the number of its term.
 // If that equals the number of its previous term, or the next one, no other replica has led in
 // between.
-func (c *Client) Lead(ctx context.Context, e Election, do func(ctx context.Context, number int) error) error {
+func (l *Leadership) Lead(ctx context.Context, e Election, do func(ctx context.Context, number int) error) error {
+	c := l.client
 	lease := cmp.Or(e.Lease, defaultLease)
 	set, err := kubernetes.NewForConfig(c.config)
 	if err != nil {
@@ -64,7 +77,7 @@ func (c *Client) Lead(ctx context.Context, e Election, do func(ctx context.Conte
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: &resourcelock.LeaseLock{
 			LeaseMeta: metav1.ObjectMeta{Name: leaseName, Namespace: c.namespace}, Client: set.CoordinationV1(),
-			LockConfig: resourcelock.ResourceLockConfig{Identity: e.Replica},
+			LockConfig: resourcelock.ResourceLockConfig{Identity: e.Replica}, Labels: labelsOf(e.Version),
 		},
 		LeaseDuration: lease, RenewDeadline: lease * 2 / 3, RetryPeriod: lease / 6, ReleaseOnCancel: true, Name: leaseName,
 		Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: term.serve, OnStoppedLeading: func() {}, OnNewLeader: term.hear},
@@ -75,6 +88,48 @@ func (c *Client) Lead(ctx context.Context, e Election, do func(ctx context.Conte
 	defer context.AfterFunc(ctx, term.giveUp)()
 	elector.Run(electing)
 	return term.end()
+}
+
+// Leader is what the lease says of the replica that leads, or led last.
+type Leader struct {
+	// Version is its agent's, in the characters of a label. Empty: it is not known, or nobody has led.
+	Version string
+	// Sign changes whenever the leader renews the lease, and when another one takes it. Empty: nobody has led.
+	Sign string
+}
+
+// Leader returns the leader of the latest term.
+func (l *Leadership) Leader(ctx context.Context) (Leader, error) {
+	set, err := kubernetes.NewForConfig(l.client.config)
+	if err != nil {
+		return Leader{}, fmt.Errorf("make client: %w", err)
+	}
+	lease, err := set.CoordinationV1().Leases(l.client.namespace).Get(ctx, leaseName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return Leader{}, nil
+	}
+	if err != nil {
+		return Leader{}, fmt.Errorf("read Lease %s: %w", leaseName, err)
+	}
+	return Leader{Version: lease.Labels[versionLabel], Sign: lease.ResourceVersion}, nil
+}
+
+// labelsOf returns the labels of the lease of an agent of that version.
+func labelsOf(version string) map[string]string {
+	return map[string]string{versionLabel: VersionLabel(version)}
+}
+
+// VersionLabel returns a version in the characters of a label's value, of which it may have 63: letters, digits, and
+// dots, dashes and underscores between them.
+func VersionLabel(version string) string {
+	const maxLabel = 63
+	text := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '.' || r == '-' {
+			return r
+		}
+		return '_'
+	}, version)
+	return strings.Trim(text[:min(len(text), maxLabel)], "._-")
 }
 
 // term is one period of waiting for leadership and leading.

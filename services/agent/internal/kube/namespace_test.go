@@ -41,7 +41,7 @@ func TestAgentsShareACluster(t *testing.T) {
 		}
 		c.mustExist(t, "/api/v1/namespaces/"+namespace+"/configmaps/leat-inventory.web", "/api/v1/namespaces/"+namespace+"/secrets/leat-agent-identity")
 		go func() {
-			ended <- client.Lead(t.Context(), kube.Election{Replica: "a"}, func(ctx context.Context, _ int) error {
+			ended <- client.Leadership().Lead(t.Context(), kube.Election{Replica: "a"}, func(ctx context.Context, _ int) error {
 				leading <- namespace
 				<-both
 				return nil

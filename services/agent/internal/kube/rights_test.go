@@ -182,8 +182,14 @@ func TestSecRightsOfTenants(t *testing.T) {
 		}
 		led := false
 		lead := func(context.Context, int) error { led = true; return nil }
-		if err := c.client.Lead(t.Context(), kube.Election{Replica: "a"}, lead); err != nil || !led {
+		if err := c.client.Leadership().Lead(t.Context(), kube.Election{Replica: "a"}, lead); err != nil || !led {
 			t.Errorf("got %v, %v, want to lead", led, err)
+		}
+		if leader, err := c.client.Leadership().Leader(t.Context()); err != nil || leader.Sign == "" {
+			t.Errorf("got %+v, %v, want the leader", leader, err)
+		}
+		if err := c.client.Leadership().Warn(t.Context(), "uid-1", "TakeoverWaits", "it would change web"); err != nil {
+			t.Error(err)
 		}
 		if _, err := c.client.Version(t.Context()); err != nil {
 			t.Error(err)
