@@ -28,7 +28,7 @@ SEQUENTIAL := $(GO) list -json=ImportPath,Dir,GoFiles,TestGoFiles,XTestGoFiles,I
 # tests take up to three times as long. What they link is compiled a second time for it: without these packages it is half
 # as much, since Helm, CUE, SQL and most of Kubernetes' client are not among it. The detector watches the tests of the
 # packages that services are made of. The nightly `make test-random` has it here, too.
-UNRACED ?= github.com/leatdev/leat/(bench(/.*)?|cli/(cmd/leat|internal/(command(/access)?|migration|reference|up))|internal/runtime/localkube(/.*)?|render(/[a-z]+)?|services/(agent(/cmd/agent)?|distributor|gitcache|distributor/internal/sqlstore|gitcache/internal/(backend|history|pack)|agent/internal/(kube|manifest))|test/(browser|containers|deploy|node|suite|tunnel))
+UNRACED ?= github.com/leatdev/leat/(bench(/.*)?|cli/(cmd/leat|internal/(command(/access)?|migration|reference|up))|internal/runtime/localkube(/.*)?|render(/[a-z]+)?|services/(agent(/cmd/agent)?|distributor|gitcache|tunnel|distributor/internal/sqlstore|gitcache/internal/(backend|history|pack)|agent/internal/(kube|manifest))|test/(browser|containers|deploy|node|suite|tunnel))
 
 # Sieges: whole hubs are attacked, killed, frozen and upgraded. They take minutes of both cores, and few changes touch what they
 # find, so `make siege` runs them: CI if its hour has room, and the nightly workflow.
