@@ -11,7 +11,6 @@ package agent
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"golang.org/x/sync/errgroup"
@@ -31,7 +30,7 @@ import (
 func ServeRender(args []string) { renderworker.Serve(args) }
 
 // Run runs the agent until ctx is done; then it returns nil. It changes no state of the process.
-func Run(ctx context.Context, cfg Config) (err error) {
+func Run(ctx context.Context, cfg Config) error {
 	config.Complete(cfg.bind)
 	if err := cfg.check(); err != nil {
 		return err
@@ -52,7 +51,6 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	}
 	health := serve.NewHealth()
 	replica := &replica{cfg: cfg, telemetry: tel, cluster: cluster}
-	defer func() { err = errors.Join(err, replica.close()) }()
 	candidate := replica.candidate()
 	if cfg.LeaderElection {
 		health.Register("takeover", candidate.Ready)

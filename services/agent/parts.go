@@ -54,7 +54,6 @@ type parts struct {
 	summary   *overview.Summary // nil: the cluster view is off
 	workers   *renderworker.Pool
 	engine    *reconcile.Engine
-	params    reconcile.Params // of engine, and of those that rehearse
 	metrics   *metrics.Source
 	uplink    *uplink.Uplink
 	reception *reception.Reception // nil: the agent dials the hub
@@ -188,15 +187,14 @@ func assemble(cfg Config, tel *telemetry.Telemetry, cluster *kube.Client) (*part
 	if err != nil {
 		return nil, errors.Join(err, p.store.Close())
 	}
-	p.params = reconcile.Params{
+	p.engine = reconcile.New(reconcile.Params{
 		Render: render.Split{Limits: limits, Others: memo}, Facts: cluster.Facts(), Generated: cluster.Generated(),
 		Cluster: cluster, Bundles: bundles, Configs: configs, Inventories: cluster.Inventories(), Reporter: lastGood, Watches: p.watches,
 		Fingerprints: fingerprints, Given: given, Namespace: cfg.namespace(), Lock: lock,
 		Owner: me.ClusterUID, Observer: observer, Logger: logger,
 		Tracer:   tel.Tracer("github.com/leatdev/leat/services/agent/internal/reconcile"),
 		Settings: reconcile.Settings{Workers: cfg.Workers, Refresh: cfg.RefreshInterval, ApplyTimeout: cfg.ApplyTimeout},
-	}
-	p.engine = reconcile.New(p.params)
+	})
 	if p.uplink, err = newUplink(p, me, caPEM); err != nil {
 		return nil, errors.Join(err, p.store.Close())
 	}

@@ -18,6 +18,7 @@ import (
 	"strconv"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/leatdev/leat/internal/kit/backoff"
@@ -29,50 +30,33 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/takeover"
 )
 
-// replica is this process among those of its cluster. Its methods are called one after the other.
+// replica is this process among those of its cluster.
 type replica struct {
 	cfg       Config
 	telemetry *telemetry.Telemetry
 	cluster   *kube.Client
-
-	parts *parts // nil until it rehearses or works
 }
 
-// assembled returns the parts, and makes them the first time.
-func (r *replica) assembled(ctx context.Context) (*parts, error) {
-	if r.parts != nil {
-		return r.parts, nil
-	}
+// assembled makes every part, with the identity that the cluster keeps. Nothing runs yet. The caller closes the parts.
+func (r *replica) assembled(ctx context.Context, tel *telemetry.Telemetry) (*parts, error) {
 	if !r.cfg.LocalIdentity {
 		if err := restoreIdentity(ctx, r.cfg.DataDir, r.cluster.Keep(), r.telemetry.Logger()); err != nil {
 			return nil, err
 		}
 	}
-	p, err := assemble(r.cfg, r.telemetry, r.cluster)
-	if err != nil {
-		return nil, err
-	}
-	r.parts = p
-	return p, nil
-}
-
-// close ends what the parts hold.
-func (r *replica) close() error {
-	if r.parts == nil {
-		return nil
-	}
-	return r.parts.close()
+	return assemble(r.cfg, tel, r.cluster)
 }
 
 // work runs the agent.
-func (r *replica) work(ctx context.Context, health *serve.Health) error {
-	p, err := r.assembled(ctx)
+func (r *replica) work(ctx context.Context, health *serve.Health) (err error) {
+	p, err := r.assembled(ctx, r.telemetry)
 	if err != nil && ctx.Err() == nil {
 		return err
 	}
 	if p == nil {
 		return nil // being stopped is no failure
 	}
+	defer func() { err = errors.Join(err, p.close()) }()
 	health.Register("plan", p.plans.Ready)
 	return p.run(ctx)
 }
@@ -103,18 +87,31 @@ func (r *replica) candidate() *takeover.Candidate {
 	})
 }
 
-// rehearse compares what this replica would do for the hub's plan with what the cluster has. The bundles that it
-// downloads stay in the data folder, for the time after it has taken over.
-func (r *replica) rehearse(ctx context.Context) (reconcile.Rehearsal, error) {
-	p, err := r.assembled(ctx)
+// rehearse compares what this replica would do for the hub's plan with what the cluster has. Its parts are its own, so a
+// replica that waits for weeks holds nothing, and works with the identity of the day on which it begins. Only bundles
+// stay, in the data folder.
+func (r *replica) rehearse(ctx context.Context) (found reconcile.Rehearsal, err error) {
+	p, err := r.assembled(ctx, r.telemetry.Unmeasured())
 	if err != nil {
 		return reconcile.Rehearsal{}, err
 	}
-	wanted, err := p.plans.Fetch(ctx)
-	if err != nil {
-		return reconcile.Rehearsal{}, err
-	}
-	return reconcile.New(p.params).Rehearse(ctx, wanted)
+	defer func() { err = errors.Join(err, p.close()) }()
+	ctx, stop := context.WithCancel(ctx)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		_ = p.store.Run(ctx, nil) // returns only why ctx ended
+		return nil
+	})
+	group.Go(func() error {
+		defer stop()
+		wanted, err := p.plans.Fetch(ctx)
+		if err != nil {
+			return err
+		}
+		found, err = p.engine.Rehearse(ctx, wanted)
+		return err
+	})
+	return found, group.Wait()
 }
 
 // lead runs do once it is this replica's turn.

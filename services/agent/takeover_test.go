@@ -36,7 +36,7 @@ func TestTakeover(t *testing.T) {
 	stopLocked := startAgent(t, cp, h.url(), t.TempDir(), "", of("2.0.0", locked), func(c *agent.Config) { c.LockDown = true })
 	await.Poll(t, "the event that says why", 100*time.Millisecond, func() (bool, string) {
 		got := get(t, cp.HTTPClient(), cp.Host()+"/api/v1/namespaces/leat-system/events?fieldSelector=involvedObject.uid=uid-of-2.0.0")
-		const want = "this version does not do what version 1.0.0 does: it would fail in service web"
+		const want = "this version does not do what version 1.0.0 does: it would fail in service web (TENANT_FORBIDDEN)"
 		return strings.Contains(got, want), got
 	})
 	if got := get(t, http.DefaultClient, "http://"+locked+"/readyz"); !strings.Contains(got, "takeover") {

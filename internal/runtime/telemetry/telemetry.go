@@ -150,6 +150,12 @@ func (t *Telemetry) startMetrics(ctx context.Context, cfg Config, res *resource.
 	return set.Err()
 }
 
+// Unmeasured returns telemetry with the same logger and tracers, whose meters keep nothing. It is for parts that are made
+// a second time in a process, and would observe the same gauges. It needs no Shutdown.
+func (t *Telemetry) Unmeasured() *Telemetry {
+	return &Telemetry{logger: t.logger, configured: t.configured, traces: t.traces, meters: sdkmetric.NewMeterProvider(), registry: prometheus.NewRegistry()}
+}
+
 // Logger returns the service's logger. It adds trace_id and span_id from the context.
 func (t *Telemetry) Logger() *slog.Logger { return t.logger }
 

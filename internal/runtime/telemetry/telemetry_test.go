@@ -153,6 +153,20 @@ func TestClock(t *testing.T) {
 	}
 }
 
+// TestUnmeasured counts by telemetry that keeps no metrics beside the one that does.
+func TestUnmeasured(t *testing.T) {
+	t.Parallel()
+	tel := start(t, telemetry.Config{LogOutput: io.Discard}, "test")
+	emit(t, tel.Unmeasured())
+	if got := metrics(tel); strings.Contains(got, "leat_test_count") {
+		t.Errorf("got metrics %s, want no counter", got)
+	}
+	emit(t, tel)
+	if got := metrics(tel); !strings.Contains(got, "leat_test_count_total") {
+		t.Errorf("got metrics %s, want the counter", got)
+	}
+}
+
 func TestEachServiceHasItsOwn(t *testing.T) {
 	t.Parallel()
 	globals := [...]any{otel.GetTracerProvider(), otel.GetMeterProvider(), otel.GetTextMapPropagator(), slog.Default()}

@@ -22,6 +22,8 @@ const maxEventMessage = 1024
 // Warn attaches an Event of type Warning to the agent's own Pod, which has that uid, where people and the agent that
 // works see it. A longer message is cut.
 func (l *Leadership) Warn(ctx context.Context, podUID, why, message string) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
 	c := l.client
 	set, err := kubernetes.NewForConfig(c.config)
 	if err != nil {

@@ -92,14 +92,16 @@ func (l *Leadership) Lead(ctx context.Context, e Election, do func(ctx context.C
 
 // Leader is what the lease says of the replica that leads, or led last.
 type Leader struct {
-	// Version is its agent's, in the characters of a label. Empty: it is not known, or nobody has led.
+	// Version is its agent's, in the characters of a label. Empty: no agent has led, or it did not name its version.
 	Version string
-	// Sign changes whenever the leader renews the lease, and when another one takes it. Empty: nobody has led.
+	// Sign changes whenever the leader renews the lease, and when another one takes it. Empty: no agent has led.
 	Sign string
 }
 
 // Leader returns the leader of the latest term.
 func (l *Leadership) Leader(ctx context.Context) (Leader, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
 	set, err := kubernetes.NewForConfig(l.client.config)
 	if err != nil {
 		return Leader{}, fmt.Errorf("make client: %w", err)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/leatdev/leat/internal/contract/reason"
 	"github.com/leatdev/leat/internal/contract/syncpolicy"
+	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
@@ -35,21 +36,27 @@ type Rehearsal struct {
 // Deviation is one difference of a rehearsal.
 type Deviation struct {
 	Service string
-	// Difference is what the engine would change. It is zero where Problem is set.
-	Difference report.Difference
-	// Problem is why the engine could not say what it would change. Nil: it could.
+	// Object is what the engine would change. Zero: the engine could not say what it would change in the service.
+	Object inventory.Key
+	Change report.Change
+	// Problem is why the engine could not say that, or would not be let. Nil: it could. Its message can repeat what the
+	// service holds, so it is not for people who see the agent alone.
 	Problem *reason.Problem
 }
 
 // changeWords are the verbs of messages about what would change.
-var changeWords = map[report.Change]string{report.Create: "create", report.Update: "update", report.Delete: "delete", report.Impossible: "be refused"}
+var changeWords = map[report.Change]string{report.Create: "create", report.Update: "update", report.Delete: "delete", report.Impossible: "not be let write"}
 
 // String describes the deviation as the end of a sentence about the engine: "would …".
 func (d Deviation) String() string {
-	if d.Problem != nil {
-		return fmt.Sprintf("would fail in service %s: %s", d.Service, d.Problem.Message)
+	text := fmt.Sprintf("would fail in service %s", d.Service)
+	if d.Object != (inventory.Key{}) {
+		text = fmt.Sprintf("would %s %s of service %s", changeWords[d.Change], d.Object, d.Service)
 	}
-	return fmt.Sprintf("would %s %s of service %s", changeWords[d.Difference.Change], d.Difference.Ref.Key, d.Service)
+	if d.Problem != nil {
+		text += fmt.Sprintf(" (%s)", d.Problem.Reason)
+	}
+	return text
 }
 
 // Rehearse compares what this engine would make of a plan with what another agent has made of it, and changes nothing.
@@ -110,12 +117,8 @@ func (e *Engine) deviations(ctx context.Context, u *unit, s plan.Service) []Devi
 	var deviations []Deviation
 	for _, d := range found {
 		isDrift := d.Change == report.Update && s.Spec.Policy.Drift != syncpolicy.DriftCorrect
-		switch {
-		case d.Change == report.Unchanged || isDrift:
-		case d.Problem != nil:
-			deviations = append(deviations, Deviation{Service: s.Name, Difference: d, Problem: d.Problem})
-		default:
-			deviations = append(deviations, Deviation{Service: s.Name, Difference: d})
+		if d.Change != report.Unchanged && !isDrift {
+			deviations = append(deviations, Deviation{Service: s.Name, Object: d.Ref.Key, Change: d.Change, Problem: d.Problem})
 		}
 	}
 	return deviations

@@ -5,12 +5,12 @@ package reconcile_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/leatdev/leat/internal/contract/reason"
 	"github.com/leatdev/leat/internal/contract/syncpolicy"
 	"github.com/leatdev/leat/render"
 	"github.com/leatdev/leat/services/agent/internal/plan"
@@ -23,7 +23,7 @@ type version string
 // Render implements render.Renderer.
 func (v version) Render(ctx context.Context, in render.Input) (render.Output, error) {
 	if v == "broken" {
-		return render.Output{}, errors.New("this version cannot build it")
+		return render.Output{}, reason.Errorf(reason.RenderLimit, "this version cannot build it")
 	}
 	return renderText(ctx, manifest(in.Service, string(v)))
 }
@@ -76,7 +76,7 @@ func TestRehearse(t *testing.T) {
 			w.rehearses(t, "2", 1, []plan.Service{s}, updates)
 		},
 		"a version that cannot render": func(t *testing.T, w *world, s plan.Service) {
-			w.rehearses(t, "broken", 1, []plan.Service{s}, "would fail in service one: read manifests of the source: this version cannot build it")
+			w.rehearses(t, "broken", 1, []plan.Service{s}, "would fail in service one (RENDER_LIMIT)")
 		},
 		"a change that is on its way is not compared": func(t *testing.T, w *world, s plan.Service) {
 			s.SpecDigest = "next"

@@ -7,8 +7,8 @@
 // and changes nothing. It is ready, and stands for election, once both agree. Until then Kubernetes keeps the former
 // pod of a rolling update, and so that one can take the new version back when the hub says so.
 //
-// Where nobody has led for a while, there is nothing to compare with that is kept: the new version takes over as it is,
-// because a cluster that no agent looks after cannot be repaired from the hub.
+// If the former agent has been silent for a while, the new version takes over as it is: a cluster that no agent looks
+// after cannot be repaired from the hub.
 package takeover
 
 import (
@@ -28,13 +28,19 @@ const (
 	// Patience is how long a leader may be silent until a version that disagrees with it takes over: twenty times the
 	// term of its lease, in which Kubernetes has started the former pod again.
 	Patience = 10 * time.Minute
+	// leaderPause is the time between two looks at the leader, which cost one request.
+	leaderPause = 15 * time.Second
+	// firstPause and maxPause are the times between two rehearsals, which double. One renders all services, and costs a
+	// request for each object.
+	firstPause = 15 * time.Second
+	maxPause   = 5 * time.Minute
 	// maxNamed is how many deviations a message names.
 	maxNamed = 3
 )
 
 // Leader is the replica that leads, or led last.
 type Leader struct {
-	// Version is its agent's. Empty: nobody has led, or it did not say.
+	// Version is its agent's. Empty: no agent has led, or it did not name its version.
 	Version string
 	// Sign changes whenever the leader shows that it works.
 	Sign string
@@ -57,9 +63,12 @@ type Params struct {
 type Candidate struct {
 	params Params
 
-	// sign and since are the leader's last sign, and when this candidate saw it first. They are Await's alone.
+	// The first four are Await's alone: the leader's last sign, when this candidate saw it first, when the next rehearsal
+	// is due, and the pause after it.
 	sign  string
 	since time.Time
+	due   time.Time
+	pause time.Duration
 
 	mu     sync.Mutex
 	reason error // why it may not take over; nil: it may
@@ -67,7 +76,7 @@ type Candidate struct {
 
 // New returns a candidate that may not take over yet.
 func New(p Params) *Candidate {
-	return &Candidate{params: p, reason: errors.New("this version has not looked at the cluster yet")}
+	return &Candidate{params: p, pause: firstPause, reason: errors.New("this version has not looked at the cluster yet")}
 }
 
 // Ready returns why the agent may not take over, or nil if it may.
@@ -79,8 +88,7 @@ func (c *Candidate) Ready(context.Context) error {
 
 // Await returns once the agent may take over, or ctx ends.
 func (c *Candidate) Await(ctx context.Context) {
-	pace := backoff.Policy{Initial: 2 * time.Second, Max: 30 * time.Second, Multiplier: 2}
-	for attempt := 0; ctx.Err() == nil; attempt++ {
+	for ctx.Err() == nil {
 		reason := c.look(ctx, time.Now())
 		if ctx.Err() != nil {
 			return
@@ -88,7 +96,7 @@ func (c *Candidate) Await(ctx context.Context) {
 		if c.note(ctx, reason); reason == nil {
 			return
 		}
-		_ = backoff.Wait(ctx, pace.Delay(attempt)) // the loop's condition sees the end of ctx
+		_ = backoff.Wait(ctx, backoff.Jitter(leaderPause, 0.25)) // the loop's condition sees the end of ctx
 	}
 }
 
@@ -109,16 +117,31 @@ func (c *Candidate) look(ctx context.Context, now time.Time) error {
 			slog.String("last_version", leader.Version), slog.Duration("silence", now.Sub(c.since)))
 		return nil
 	}
+	if now.Before(c.due) {
+		return c.Ready(ctx)
+	}
+	err = c.rehearse(ctx, leader)
+	c.due, c.pause = time.Now().Add(backoff.Jitter(c.pause, 0.25)), min(2*c.pause, maxPause)
+	return err
+}
+
+// rehearse returns why a rehearsal does not agree with the leader, or nil if it does.
+func (c *Candidate) rehearse(ctx context.Context, leader Leader) error {
 	rehearsal, err := c.params.Rehearse(ctx)
 	if err != nil {
 		return fmt.Errorf("rehearse: %w", err)
 	}
-	if len(rehearsal.Deviations) > 0 {
-		return deviates(leader.Version, rehearsal)
+	if len(rehearsal.Deviations) == 0 {
+		c.params.Logger.InfoContext(ctx, "this version would do what the one before does, taking over", slog.String("last_version", leader.Version),
+			slog.Int("compared", rehearsal.Compared), slog.Int("skipped", rehearsal.Skipped))
+		return nil
 	}
-	c.params.Logger.InfoContext(ctx, "this version would do what the one before does, taking over", slog.String("last_version", leader.Version),
-		slog.Int("compared", rehearsal.Compared), slog.Int("skipped", rehearsal.Skipped))
-	return nil
+	for _, d := range rehearsal.Deviations[:min(len(rehearsal.Deviations), maxNamed)] {
+		if d.Problem != nil {
+			c.params.Logger.WarnContext(ctx, "this version "+d.String(), slog.String("problem", d.Problem.Message))
+		}
+	}
+	return deviates(leader.Version, rehearsal)
 }
 
 // deviates returns the error that names the first deviations.

@@ -57,7 +57,7 @@ func newStage() *stage {
 func deviations(services ...string) reconcile.Rehearsal {
 	r := reconcile.Rehearsal{Compared: len(services)}
 	for _, s := range services {
-		r.Deviations = append(r.Deviations, reconcile.Deviation{Service: s, Problem: &reason.Problem{Message: "no such renderer"}})
+		r.Deviations = append(r.Deviations, reconcile.Deviation{Service: s, Problem: &reason.Problem{Reason: reason.RenderLimit, Message: "the password is hunter2"}})
 	}
 	return r
 }
@@ -78,7 +78,7 @@ func (s *stage) await(t *testing.T, most time.Duration) bool {
 func TestTakeover(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]func(t *testing.T, s *stage){
-		"nobody has led": func(t *testing.T, s *stage) {
+		"no agent has led": func(t *testing.T, s *stage) {
 			s.leader = takeover.Leader{}
 			if !s.await(t, time.Minute) || s.looks != 0 {
 				t.Errorf("want it to take over at once, got %v after %d rehearsals", s.candidate.Ready(t.Context()), s.looks)
@@ -107,13 +107,13 @@ func TestTakeover(t *testing.T) {
 			if s.await(t, 24*time.Hour) {
 				t.Error("it takes over from an agent that works")
 			}
-			const want = "this version does not do what version 1 does: it would fail in service a: no such renderer; " +
-				"would fail in service b: no such renderer; would fail in service c: no such renderer; and 1 more"
+			const want = "this version does not do what version 1 does: it would fail in service a (RENDER_LIMIT); " +
+				"would fail in service b (RENDER_LIMIT); would fail in service c (RENDER_LIMIT); and 1 more"
 			if len(s.warnings) != 1 || s.warnings[0] != want {
 				t.Errorf("warnings: got %q, want %q once", s.warnings, want)
 			}
-			if most := 24 * 60 * 60; s.looks > most/5 {
-				t.Errorf("%d rehearsals in a day", s.looks)
+			if s.looks < 24*60/7 || s.looks > 24*60/3 {
+				t.Errorf("got %d rehearsals in a day, want one in about five minutes", s.looks)
 			}
 		},
 		"they never agree, and nobody works": func(t *testing.T, s *stage) {
