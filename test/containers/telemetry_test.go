@@ -120,8 +120,8 @@ func (c *cluster) followCommit(t *testing.T, commit string) {
 	})
 }
 
-// checkMetrics requires that Prometheus scrapes every service, takes the queries of the dashboards,
-// and has each metric of the hub that they name.
+// checkMetrics requires that Prometheus scrapes every service, takes the queries of the dashboards and the expressions of
+// the rules, and has each metric of the hub that they name.
 func (c *cluster) checkMetrics(t *testing.T) {
 	want := map[string]string{"collector:8888": "up", "traces:8888": "up"}
 	for _, service := range c.engine.services {
@@ -152,7 +152,7 @@ func (c *cluster) checkMetrics(t *testing.T) {
 	})
 	// The hub refuses a request without a token, so that its metric exists, too.
 	c.call(t, http.MethodGet, "/clusters/berlin/api", nil, "")
-	for _, query := range dashboardQueries(t) {
+	for _, query := range slices.Concat(dashboardQueries(t), ruleExpressions(t)) {
 		if err := ask(t.Context(), metricsURL+"/api/v1/query?"+url.Values{"query": {query}}.Encode(), new(any)); err != nil {
 			t.Error(err)
 		}
@@ -182,6 +182,31 @@ var (
 var withoutEvent = map[string]string{
 	"leat_bundle_download_total": "an agent's download, and no agent is scraped",
 	"leat_signin_attempts_total": "a person's sign-in with an identity provider, by the provider's name",
+}
+
+// ruleExpressions returns the expressions of recordings and alerts, as this Prometheus has loaded them.
+func ruleExpressions(t *testing.T) []string {
+	t.Helper()
+	var loaded struct {
+		Data struct {
+			Groups []struct {
+				Rules []struct{ Query string }
+			}
+		}
+	}
+	if err := ask(t.Context(), metricsURL+"/api/v1/rules", &loaded); err != nil {
+		t.Fatal(err)
+	}
+	var expressions []string
+	for _, group := range loaded.Data.Groups {
+		for _, rule := range group.Rules {
+			expressions = append(expressions, rule.Query)
+		}
+	}
+	if len(expressions) == 0 {
+		t.Error("no rules are loaded")
+	}
+	return expressions
 }
 
 // dashboardQueries returns the queries of the dashboards' panels, as Grafana sends them for all replicas.

@@ -25,7 +25,7 @@ type Metrics struct {
 
 // NewMetrics returns the metrics of rollouts.
 func NewMetrics(meter metric.Meter) (*Metrics, error) {
-	m := &Metrics{}
+	m := &Metrics{byState: noRuns()}
 	var err error
 	m.decisions, err = meter.Int64Counter("leat.distributor.rollout.decisions", metric.WithUnit("1"),
 		metric.WithDescription("Decisions of rollouts, by kind: admit, withdraw, ask, wake, halt, done."))
@@ -36,7 +36,7 @@ func NewMetrics(meter metric.Meter) (*Metrics, error) {
 		instrument.Begin(m.decisions, attribute.String("kind", string(kind)))
 	}
 	_, err = meter.Int64ObservableGauge("leat.distributor.rollout.runs", metric.WithUnit("{run}"),
-		metric.WithDescription("Latest rollouts of policies, by state, at the replica that drives rollouts."), metric.WithInt64Callback(m.report))
+		metric.WithDescription("Latest rollouts of policies, by state, as the replica that drives rollouts counts them; the others count none."), metric.WithInt64Callback(m.report))
 	if err != nil {
 		return nil, fmt.Errorf("make metrics of rollouts: %w", err)
 	}
@@ -55,17 +55,23 @@ func (m *Metrics) report(_ context.Context, observer metric.Int64Observer) error
 func (m *Metrics) observe(records map[string]*Record) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.byState = map[rollout.State]int64{rollout.Running: 0, rollout.Paused: 0, rollout.Halted: 0}
+	m.byState = noRuns()
 	for _, record := range records {
 		m.byState[record.Run.State]++
 	}
+}
+
+// noRuns are the states that dashboards and alerts ask for. A replica that drives no rollouts has them, too: where there
+// has been no policy yet, none does.
+func noRuns() map[rollout.State]int64 {
+	return map[rollout.State]int64{rollout.Running: 0, rollout.Paused: 0, rollout.Halted: 0}
 }
 
 // forget is called when this replica no longer drives.
 func (m *Metrics) forget() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.byState = nil
+	m.byState = noRuns()
 }
 
 func (m *Metrics) decided(decisions []rollout.Decision) {
