@@ -118,6 +118,9 @@ func (p *Plans) Fetch(ctx context.Context) (plan.Plan, error) {
 	if err != nil {
 		return plan.Plan{}, p.params.Identity.checkAnswer(err)
 	}
+	if response.GetPlan() == nil {
+		return plan.Plan{}, errors.New("the hub answered without a plan")
+	}
 	fetched, err := planOf(response.GetPlan())
 	if err != nil {
 		return plan.Plan{}, err
