@@ -172,8 +172,9 @@ attack: system ## Attack every service without credentials, for ATTACKTIME each,
 fuzz: ## Run every fuzz target, for FUZZTIME each
 	@tools/fuzz.sh $(FUZZTIME)
 
-bench: system ## Run the benchmarks beside their peers and print the tables of bench/RESULTS.md (never part of ci)
+bench: system $(if $(filter work,$(PKG)),browser) ## Run the benchmarks beside their peers and print the tables of bench/RESULTS.md (never part of ci)
 	@$(GO) test -run '^$$' -bench . -benchmem -timeout 60m $(ARGS) $(PKG) | tee /dev/stderr | $(GO) run ./bench/cmd/benchtable
+	$(if $(filter work,$(PKG)),@tools/ui.sh run bench)
 
 lint: $(BIN)/golangci-lint $(BIN)/buf ## Vet, lint and check formatting of Go, proto and the web UI
 	@$(GO) vet $(GENERATED) # the linter has all of vet's checks, and reports none in generated code
