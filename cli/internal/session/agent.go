@@ -87,6 +87,19 @@ func (s *Session) Kubernetes(ctx context.Context, cluster string) (*rest.Config,
 	}, nil
 }
 
+// TunnelURL returns the URL of the hub's tunnel for files that others read, without a slash at its end. It warns of one that kubectl and
+// everything else that is built on client-go sends no credentials to.
+func (s *Session) TunnelURL(ctx context.Context, c *client.Client) (string, error) {
+	tunnel, err := tunnelURL(ctx, c)
+	if err == nil && !strings.HasPrefix(tunnel, "https://") {
+		_, err = fmt.Fprintf(s.Err, `Warning: the tunnel's URL %s is not https. kubectl sends no credentials to such a server, which then refuses it.
+Have the hub's operator serve the tunnel with TLS (LEAT_TLS_CERT_FILE and LEAT_TLS_KEY_FILE, or a proxy in front of it), set the distributor's
+LEAT_TUNNEL_URL to an https:// URL, and run this command again.
+`, tunnel)
+	}
+	return tunnel, err
+}
+
 // tunnelURL returns the URL of the hub's tunnel, without a slash at its end.
 func tunnelURL(ctx context.Context, c *client.Client) (string, error) {
 	info, err := c.GetServerInfo(ctx, &fleetv1.GetServerInfoRequest{})
@@ -94,7 +107,7 @@ func tunnelURL(ctx context.Context, c *client.Client) (string, error) {
 		return "", err
 	}
 	if info.GetTunnelUrl() == "" {
-		return "", failure.New("this hub has no tunnel, through which agents are reached", "Its operator sets the tunnel's public URL at the distributor.")
+		return "", failure.New("this hub has no tunnel, through which clusters are reached", "Its operator sets the tunnel's public URL at the distributor.")
 	}
 	return strings.TrimRight(info.GetTunnelUrl(), "/"), nil
 }

@@ -121,7 +121,7 @@ func makeKubeconfig(ctx context.Context, s *session.Session, cluster string) (co
 	if p.Clusters, err = clustersOf(ctx, s, c, cluster); err != nil {
 		return nil, "", err
 	}
-	if p.TunnelURL, err = tunnelOf(ctx, s, c); err != nil {
+	if p.TunnelURL, err = s.TunnelURL(ctx, c); err != nil {
 		return nil, "", err
 	}
 	if p.Command, err = os.Executable(); err != nil {
@@ -158,26 +158,6 @@ func clustersOf(ctx context.Context, s *session.Session, c *client.Client, named
 		names = append(names, objectname.Join(metadata.GetProject(), metadata.GetName()))
 	}
 	return names, nil
-}
-
-// tunnelOf returns the tunnel's URL.
-func tunnelOf(ctx context.Context, s *session.Session, c *client.Client) (string, error) {
-	info, err := c.GetServerInfo(ctx, &fleetv1.GetServerInfoRequest{})
-	if err != nil {
-		return "", err
-	}
-	tunnel := info.GetTunnelUrl()
-	switch {
-	case tunnel == "":
-		return "", failure.New("this hub has no tunnel", "Its operator sets the tunnel's public URL at the distributor.")
-	case !strings.HasPrefix(tunnel, "https://"):
-		// client-go drops a user's credentials when the server is not https.
-		_, err = fmt.Fprintf(s.Err, `Warning: the tunnel's URL %s is not https. kubectl sends no credentials to such a server, which then refuses it.
-Have the hub's operator serve the tunnel with TLS (LEAT_TLS_CERT_FILE and LEAT_TLS_KEY_FILE, or a proxy in front of it), set the distributor's
-LEAT_TUNNEL_URL to an https:// URL, and make the kubeconfig again.
-`, tunnel)
-	}
-	return tunnel, err
 }
 
 // tokenArgs returns the arguments with which leat finds the same hub and the same token when

@@ -40,7 +40,7 @@ func New(s *session.Session) *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(create(s), token(s), revoke(s), release(s), bootstrap(s))
+	cmd.AddCommand(create(s), token(s), revoke(s), release(s), bootstrap(s), publish(s))
 	return cmd
 }
 
