@@ -54,6 +54,7 @@ const (
 // hub is a running hub with one cluster.
 type hub struct {
 	dir                                  string
+	ca                                   string    // file with the authority that agents trust; empty: the system's
 	log                                  io.Writer // of gitcache, distributor and tunnel; nil: standard error
 	upstream                             *gittest.Server
 	redis                                *redistest.Server
@@ -270,7 +271,7 @@ func (h *hub) install(t *testing.T, name string, cluster *localkube.ControlPlane
 	joining := &member{name: "agent", run: func(ctx context.Context, listener net.Listener) error {
 		cfg := agent.Config{}
 		if err := configure("agent", &cfg, map[string]string{
-			"LEAT_AGENT_HUB_URL": h.distributor.url(), "LEAT_AGENT_JOIN_TOKEN": joined.GetJoinToken(),
+			"LEAT_AGENT_HUB_URL": h.distributor.url(), "LEAT_AGENT_JOIN_TOKEN": joined.GetJoinToken(), "LEAT_AGENT_HUB_CA_FILE": h.ca,
 			"LEAT_AGENT_DATA_DIR": filepath.Join(h.dir, folder), "LEAT_AGENT_KUBECONFIG": cluster.KubeconfigPath(),
 		}); err != nil {
 			return err
