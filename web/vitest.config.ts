@@ -13,6 +13,9 @@ const chromium = playwright({
   },
 });
 
+// They open the built UI, of which a run makes one.
+const built = ["test/{budget*,hostile*,policy,screen,upgrade}.test.ts"];
+
 export default mergeConfig(
   vite,
   defineConfig({
@@ -25,7 +28,11 @@ export default mergeConfig(
       hookTimeout: 120_000,
       expect: { poll: { timeout: 100_000 } },
       projects: [
-        { extends: true, test: { name: "unit", environment: "node", include: ["{src,build,test}/**/*.test.ts"] } },
+        {
+          extends: true,
+          test: { name: "unit", environment: "node", include: ["{src,build,test}/**/*.test.ts"], exclude: built },
+        },
+        { extends: true, test: { name: "built", environment: "node", include: built, globalSetup: "test/build.ts" } },
         {
           extends: true,
           // Named here, or the first test that imports one of them reloads the page under the others.

@@ -9,7 +9,7 @@ import { type Built, startBuilt } from "../test/built.ts";
 
 let built: Built;
 beforeAll(async () => {
-  built = await startBuilt(".bench");
+  built = await startBuilt();
 });
 afterAll(() => built?.close());
 

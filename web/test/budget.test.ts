@@ -17,7 +17,7 @@ const polling = { timeout: 60_000 };
 
 let built: Built;
 beforeAll(async () => {
-  built = await startBuilt(".budget");
+  built = await startBuilt();
 });
 afterAll(() => built?.close());
 

@@ -1,13 +1,12 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-import { execFileSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { fileURLToPath } from "node:url";
 import { create, toBinary } from "@bufbuild/protobuf";
 import { type BrowserContextOptions, chromium, type Page } from "playwright";
+import { inject } from "vitest";
 import { ReviewAccessResponseSchema } from "../src/gen/leat/fleet/v1/people_pb";
 import { SessionServiceCreateAccessTokenResponseSchema } from "../src/gen/leat/fleet/v1/session_pb";
 
@@ -85,14 +84,9 @@ async function passOn(from: IncomingMessage, to: ServerResponse, built: Built) {
   }
 }
 
-/** Builds the UI into a folder of node_modules with that name, serves it, and starts a browser. */
-export async function startBuilt(name: string): Promise<Built> {
-  const folder = fileURLToPath(new URL(`../node_modules/${name}`, import.meta.url));
-  // As a process of its own, because the environment of tests makes another build than the one that people get.
-  const env = { ...process.env, NODE_ENV: "production" };
-  const args = ["node_modules/vite/bin/vite.js", "build", "--outDir", folder, "--emptyOutDir", "--logLevel", "error"];
-  execFileSync(process.execPath, args, { cwd: fileURLToPath(new URL("..", import.meta.url)), env });
-
+/** Serves the build of this run, and starts a browser. Tests that call it belong to the project "built". */
+export async function startBuilt(): Promise<Built> {
+  const folder = inject("built");
   const server = createServer((request, response) => {
     const { pathname } = new URL(request.url ?? "/", "http://leat.invalid");
     built.bytes += sizeOf(request.rawHeaders) + Number(request.headers["content-length"] ?? 0);

@@ -195,7 +195,7 @@ const paths = Object.keys(makeRouter(createMemoryHistory()).routesByPath)
 
 let built: Built;
 beforeAll(async () => {
-  built = await startBuilt(".kinds");
+  built = await startBuilt();
 });
 afterAll(() => built?.close());
 

@@ -83,7 +83,7 @@ async function answer(page: Page) {
 }
 
 test("nothing that a cluster writes runs, leads away, or breaks the page", async () => {
-  const { base, newPage, close } = await startBuilt(".hostile");
+  const { base, newPage, close } = await startBuilt();
   try {
     const page = await newPage({ viewport: { width: 390, height: 844 } });
     const broken: string[] = [];

@@ -5,7 +5,7 @@ import { expect, test } from "vitest";
 import { startBuilt } from "./built.ts";
 
 test("the built UI breaks no rule of its policy, and keeps its token to itself", async () => {
-  const { base, newPage, html, close } = await startBuilt(".policy");
+  const { base, newPage, html, close } = await startBuilt();
   try {
     expect(html).toContain('nonce="LEAT-NONCE"');
     expect(html).not.toMatch(/<style|style=|<script(?![^>]* src=)|\son\w+=/);

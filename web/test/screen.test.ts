@@ -15,7 +15,7 @@ function framed(flags: number, body: Uint8Array): Buffer {
 }
 
 test("a terminal's screen breaks no rule of the policy, in all of its colours", async () => {
-  const { base, newPage, close } = await startBuilt(".screen");
+  const { base, newPage, close } = await startBuilt();
   try {
     const page = await newPage();
     const broken: string[] = [];

@@ -8,7 +8,7 @@ import { type Built, startBuilt } from "./built.ts";
 
 let built: Built;
 beforeAll(async () => {
-  built = await startBuilt(".upgrade");
+  built = await startBuilt();
 });
 afterAll(() => built?.close());
 
