@@ -487,6 +487,30 @@ func TestCanaryOfNobody(t *testing.T) {
 	}
 }
 
+// TestWordsForSilence writes and reads each word of a policy for clusters that fall silent, and one that is not a word.
+func TestWordsForSilence(t *testing.T) {
+	t.Parallel()
+	h, policy := startHub(t), wavesPolicy("waves")
+	h.apply(t, clusterDocument("one"))
+	for word, want := range map[string]string{"fail": "fail", "skip": "", "": ""} {
+		policy.Spec.OnOffline = word
+		h.apply(t, fleetdoc.Of(policy))
+		res, err := fleetcalls.Get[*fleetv1.RolloutPolicy](t.Context(), h.fleet(t, adminToken), "waves")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := res.GetSpec().GetOnOffline(); got != want {
+			t.Errorf("%q: got %q, want %q", word, got, want)
+		}
+	}
+	policy.Spec.OnOffline = "ignore"
+	_, err := h.fleet(t, adminToken).Apply(t.Context(), &fleetv1.ApplyRequest{Documents: []*fleetv1.Document{fleetdoc.Of(policy)}})
+	wantReason(t, err, "FIELD_INVALID")
+	if want := `"ignore" is neither skip nor fail`; !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want %q in it", err, want)
+	}
+}
+
 // TestSecRolloutsBelongToTheirPeople has people of every role, members of a group that approves,
 // and a person without a binding read a rollout and steer it.
 func TestSecRolloutsBelongToTheirPeople(t *testing.T) {

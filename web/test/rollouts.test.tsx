@@ -108,6 +108,8 @@ describe("a rollout", () => {
       .element(page.getByText("Before the next wave: 30 min in which all are healthy and 1 approval"))
       .toBeVisible();
     await expect.element(page.getByText("leat rollout status shops")).toBeVisible();
+    await expect.element(page.getByText("A cluster that falls silent")).toBeVisible();
+    await expect.element(page.getByText("It counts as failed")).toBeVisible();
     await expect.element(page.getByRole("link", { name: "88888888" })).toBeVisible();
     await expect.element(page.getByText("From is what rollout 6 brought", { exact: false })).toBeVisible();
     await expect.poll(() => document.querySelector("[data-index='0']")?.textContent).toContain("web-40@boston");

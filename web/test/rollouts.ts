@@ -68,6 +68,7 @@ export const policyRow = (
           spec: {
             description: "Shops get new content region by region.",
             maxUnavailable: "5%",
+            onOffline: "fail",
             errorBudget: { failed: 2 },
             freezes: [{ reason: "the holidays" }],
             waves: [

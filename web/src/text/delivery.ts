@@ -125,6 +125,8 @@ export const delivery = {
     budgetOf: (n: number, of: string) => `${number(n)} of the ${of}`,
     onHalt: "When more fail",
     onHaltOf: { rollback: "All go back", pause: "It halts, for a person to look" } as Record<string, string>,
+    onOffline: "A cluster that falls silent",
+    onOfflineOf: { skip: "It is no longer waited for", fail: "It counts as failed" } as Record<string, string>,
     onNewer: "Newer commits",
     onNewerOf: { queue: "They wait until it has ended", replace: "They end it" } as Record<string, string>,
     windows: "Windows and freezes",

@@ -16,7 +16,7 @@ type EventKind string
 const (
 	// Report is an agent's report of a member: Member, Has, Health, and why it fails as Reason.
 	Report EventKind = "report"
-	// Presence reports whether a member's cluster can be seen: Member, Online.
+	// Presence reports whether a member's cluster can be seen, or a person holds the member: Member, Online, Held.
 	Presence EventKind = "presence"
 	// Approve is one person's approval of what comes after a wave: Wave, Person, Reason.
 	Approve EventKind = "approve"
@@ -55,12 +55,14 @@ type Event struct {
 	Has    string    `json:"has,omitempty"`
 	Health Health    `json:"health,omitempty"`
 	Online bool      `json:"online,omitempty"`
-	Wave   string    `json:"wave,omitempty"`
-	Person string    `json:"person,omitempty"`
-	Reason string    `json:"reason,omitempty"`
-	Verb   Verb      `json:"verb,omitempty"`
-	Joined []Member  `json:"joined,omitempty"`
-	Left   []string  `json:"left,omitempty"`
+	// Held is true of a member that is not online because a person holds it.
+	Held   bool     `json:"held,omitempty"`
+	Wave   string   `json:"wave,omitempty"`
+	Person string   `json:"person,omitempty"`
+	Reason string   `json:"reason,omitempty"`
+	Verb   Verb     `json:"verb,omitempty"`
+	Joined []Member `json:"joined,omitempty"`
+	Left   []string `json:"left,omitempty"`
 }
 
 // RefusedError is why a run cannot follow a person now.
@@ -170,10 +172,7 @@ func (d *decider) note(e Event) {
 	case Report:
 		d.noteReport(e)
 	case Presence:
-		if p := d.member(e.Member); p != nil && p.IsOnline != e.Online {
-			d.changing(e.Member, func(p *Progress) { p.IsOnline, p.OnlineSince = e.Online, r.Now })
-			d.breakSoak(p) // coming back, too: it was not visible meanwhile
-		}
+		d.notePresence(e)
 	case Approve:
 		if r.Check(e) == nil {
 			w := &r.Waves[r.Cursor]
@@ -186,6 +185,23 @@ func (d *decider) note(e Event) {
 	case Membership:
 		d.noteMembership(e)
 	case Tick:
+	}
+}
+
+func (d *decider) notePresence(e Event) {
+	p := d.member(e.Member)
+	if p == nil || p.IsOnline == e.Online && p.IsHeld == e.Held {
+		return
+	}
+	isSeen := p.IsOnline != e.Online
+	d.changing(e.Member, func(p *Progress) {
+		if isSeen || p.IsHeld { // a silence begins when nobody holds the member any more
+			p.OnlineSince = d.run.Now
+		}
+		p.IsOnline, p.IsHeld = e.Online, e.Held
+	})
+	if isSeen {
+		d.breakSoak(p) // coming back, too: it was not visible meanwhile
 	}
 }
 

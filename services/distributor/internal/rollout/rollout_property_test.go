@@ -39,7 +39,7 @@ func TestRolloutsKeepTheirPromises(t *testing.T) {
 	var total sums
 	decided := sha256.New()
 	for seed := range runs {
-		w := newWorld(t, uint64(seed))
+		w := newWorld(t, uint64(seed), false)
 		w.live()
 		w.settle()
 		w.replay()
@@ -67,10 +67,40 @@ func TestRolloutsKeepTheirPromises(t *testing.T) {
 	}
 }
 
+// TestSilentMembersFail runs rollouts whose strategy counts silence as a failure, over the same fleets, in which
+// people hold members, too.
+func TestSilentMembersFail(t *testing.T) {
+	t.Parallel()
+	runs := hashedRuns
+	if os.Getenv("LEAT_FAULT_LONG") != "" {
+		runs = 6000
+	}
+	var total sums
+	for seed := range runs {
+		w := newWorld(t, uint64(seed), true)
+		w.live()
+		w.settle()
+		w.replay()
+		total.add(w)
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+	t.Logf("%d runs: %+v", runs, total)
+	for name, n := range map[string]int{
+		"completed": total.Completed, "rolled back": total.RolledBack, "lost": total.Lost, "excused": total.Excused, "held": total.Held,
+	} {
+		if n == 0 {
+			t.Errorf("no run had %s: the fleets are too tame to show anything", name)
+		}
+	}
+}
+
 // sums count the events of all runs, so that a tame simulation fails.
 type sums struct {
 	Completed, RolledBack, Halted, Aborted, Replaced      int
 	Admitted, Withdrawn, Restarts, Offline, Joined, Ticks int
+	Lost, Excused, Held                                   int
 }
 
 func (s *sums) add(w *world) {
@@ -99,6 +129,9 @@ func (s *sums) add(w *world) {
 	s.Offline += w.outages
 	s.Joined += w.joined
 	s.Ticks += w.ticks
+	s.Lost += w.lost
+	s.Excused += w.excused
+	s.Held += w.held
 }
 
 // agent is the truth about a member, and what the run was told of it.
@@ -116,6 +149,10 @@ type agent struct {
 	toldHealth      rollout.Health
 	isFresh         bool
 	lastToldOffline time.Time
+	// isHeld is true while a person holds the member, and isLost once its silence counted as a failure. Its patience
+	// with silence begins at patientSince: when it was admitted, or when a person had the run tried again.
+	isHeld, toldHeld, isLost bool
+	admittedAt, patientSince time.Time
 }
 
 func (a *agent) wants() string {
@@ -147,12 +184,15 @@ type world struct {
 	approvals map[string]map[string]bool
 
 	restarts, outages, joined, ticks int
+	// isStrict is true if silence counts as a failure, and people hold members.
+	isStrict            bool
+	lost, excused, held int
 }
 
-func newWorld(t *testing.T, seed uint64) *world {
+func newWorld(t *testing.T, seed uint64, isStrict bool) *world {
 	t.Helper()
 	w := &world{
-		t: t, r: rand.New(rand.NewPCG(seed, 7)), seed: seed, now: time.Date(2026, 11, 2, 8, 0, 0, 0, time.UTC),
+		t: t, r: rand.New(rand.NewPCG(seed, 7)), seed: seed, isStrict: isStrict, now: time.Date(2026, 11, 2, 8, 0, 0, 0, time.UTC),
 		isSkipped: map[string]bool{}, broken: map[string]time.Time{}, passed: map[string]bool{}, approvals: map[string]map[string]bool{},
 	}
 	members := make([]rollout.Member, 1+w.r.IntN(24))
@@ -196,7 +236,7 @@ func (w *world) strategy() rollout.Strategy {
 	s := rollout.Strategy{
 		OfflineAfter: minutes(15), FailAfter: minutes(6), HealthTimeout: 10*time.Minute + minutes(20),
 		Budget:       rollout.Budget{Failed: w.r.IntN(3), OfRun: w.r.IntN(2) == 0, Window: minutes(2) * 60},
-		PausesOnHalt: w.r.IntN(3) == 0,
+		PausesOnHalt: w.r.IntN(3) == 0, FailsOffline: w.isStrict,
 	}
 	if w.r.IntN(2) == 0 {
 		s.MaxUnavailable = rollout.Share{Count: 1 + w.r.IntN(4)}
@@ -275,6 +315,10 @@ func (w *world) change(a *agent) {
 	if w.r.IntN(40) == 0 {
 		a.isSick = !a.isSick
 	}
+	if w.isStrict && w.r.IntN(60) == 0 {
+		a.isHeld = !a.isHeld
+		w.held++
+	}
 	if a.isOnline {
 		w.work(a)
 	}
@@ -297,8 +341,8 @@ func (w *world) work(a *agent) {
 func (w *world) observe() []rollout.Event {
 	var batch []rollout.Event
 	for _, a := range w.agents {
-		if a.isOnline != a.toldOnline || w.r.IntN(20) == 0 {
-			batch = append(batch, rollout.Event{Kind: rollout.Presence, At: w.now, Member: a.UID, Online: a.isOnline})
+		if isSeen := a.isOnline && !a.isHeld; isSeen != a.toldOnline || a.isHeld != a.toldHeld || w.r.IntN(20) == 0 {
+			batch = append(batch, rollout.Event{Kind: rollout.Presence, At: w.now, Member: a.UID, Online: isSeen, Held: a.isHeld})
 		}
 		if a.isOnline && (a.runs != a.toldHas || a.health != a.toldHealth || w.r.IntN(20) == 0) {
 			batch = append(batch, rollout.Event{Kind: rollout.Report, At: w.now, Member: a.UID, Has: a.runs, Health: a.health})
@@ -438,10 +482,10 @@ func (w *world) tell(e rollout.Event, allowed bool) {
 	case e.Kind == rollout.Report && a != nil:
 		a.toldHas, a.toldHealth = e.Has, e.Health
 	case e.Kind == rollout.Presence && a != nil:
-		if a.toldOnline && !e.Online {
+		if !e.Online && (a.toldOnline || a.toldHeld && !e.Held) {
 			a.lastToldOffline = w.now
 		}
-		a.toldOnline = e.Online
+		a.toldOnline, a.toldHeld = e.Online, e.Held
 	case e.Kind == rollout.Approve && allowed:
 		if w.approvals[e.Wave] == nil {
 			w.approvals[e.Wave] = map[string]bool{}
@@ -449,6 +493,10 @@ func (w *world) tell(e rollout.Event, allowed bool) {
 		w.approvals[e.Wave][e.Person] = true
 	case e.Kind == rollout.Command && e.Verb == rollout.SkipWave && allowed:
 		w.isSkipped[w.run.Current()] = true
+	case e.Kind == rollout.Command && e.Verb == rollout.Retry && allowed:
+		for _, a := range w.agents {
+			a.isLost, a.patientSince = false, w.now
+		}
 	}
 	for _, a := range w.agents {
 		a.isFresh = a.isFresh && !a.isUp()
@@ -469,6 +517,7 @@ func (w *world) down() int {
 func (w *world) check(before rollout.Run, decisions []rollout.Decision) {
 	limit := before.Limit()
 	w.checkWaves()
+	defer w.checkSilence(before)
 	for _, d := range decisions {
 		if len(d.Because) == 0 || d.Because[len(d.Because)-1] > w.run.Seq {
 			w.t.Errorf("%s names no event that led to it", d.Kind)
@@ -481,7 +530,7 @@ func (w *world) check(before rollout.Run, decisions []rollout.Decision) {
 		switch d.Kind { //nolint:exhaustive // the others are about no member
 		case rollout.Admit:
 			w.checkAdmission(a)
-			a.isAdmitted = true
+			a.isAdmitted, a.isLost, a.admittedAt, a.patientSince = true, false, w.now, w.now
 			if down := w.down(); down > limit {
 				w.t.Errorf("admitting %s made %d unavailable of %d at most", a.Name, down, limit)
 			}
@@ -490,6 +539,40 @@ func (w *world) check(before rollout.Run, decisions []rollout.Decision) {
 			if down := w.down(); wasUp && down > limit {
 				w.t.Errorf("withdrawing %s made %d unavailable of %d at most", a.Name, down, limit)
 			}
+		}
+	}
+}
+
+// isSilent is the model's own judgement: the member was seen after it was admitted, and is not now.
+func (w *world) isSilent(a *agent) bool {
+	return w.isStrict && a.isAdmitted && !a.toldOnline && !a.toldHeld && !a.lastToldOffline.Before(a.admittedAt)
+}
+
+// checkSilence checks that members count as failed for their silence when it has been long enough, and for no other.
+func (w *world) checkSilence(before rollout.Run) {
+	if w.run.Ticked != w.run.Seq || before.State != rollout.Running {
+		return
+	}
+	for _, p := range w.run.Members {
+		a := w.find(p.UID)
+		if a == nil || !a.isAdmitted {
+			continue
+		}
+		silence := w.now.Sub(a.lastToldOffline)
+		if a.lastToldOffline.Before(a.patientSince) {
+			silence = w.now.Sub(a.patientSince)
+		}
+		isDue, isFailed := w.isSilent(a) && silence >= w.run.Strategy.OfflineAfter, !p.FailedAt.IsZero()
+		switch {
+		case isDue && !isFailed:
+			w.t.Errorf("%s has been silent for %s, and does not count as failed", a.Name, silence)
+		case !isDue && p.FailedAt.Equal(w.now) && !a.toldOnline && p.Seq < before.Seq:
+			w.t.Errorf("%s counts as failed while it is offline for %s (held: %t), before its time", a.Name, silence, a.toldHeld)
+		case isDue && !a.isLost && p.FailedAt.Equal(w.now):
+			a.isLost = true
+			w.lost++
+		case w.isStrict && !a.toldOnline && !isFailed && silence >= w.run.Strategy.OfflineAfter:
+			w.excused++
 		}
 	}
 }
@@ -559,7 +642,7 @@ func (w *world) checkWaves() {
 
 // isExcused reports whether a wave need not wait for the member.
 func (w *world) isExcused(a *agent) bool {
-	if !a.toldOnline && w.now.Sub(a.lastToldOffline) >= w.run.Strategy.OfflineAfter {
+	if !a.toldOnline && w.now.Sub(a.lastToldOffline) >= w.run.Strategy.OfflineAfter && !w.isSilent(a) {
 		return true
 	}
 	i := slices.IndexFunc(w.run.Members, func(p *rollout.Progress) bool { return p.UID == a.UID })
@@ -612,7 +695,7 @@ func (w *world) settle() {
 			w.now = at
 		}
 		for _, a := range w.agents {
-			a.isOnline, a.isSick = true, false
+			a.isOnline, a.isSick, a.isHeld = true, false, false
 			if i > 500 && w.seed%2 == 0 {
 				a.isBad = false // the run waits for these members by name, and they are repaired
 			}

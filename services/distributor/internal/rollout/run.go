@@ -86,7 +86,9 @@ type Progress struct {
 	Has      string `json:"has,omitempty"`
 	Health   Health `json:"health,omitempty"`
 	IsOnline bool   `json:"isOnline,omitempty"`
-	// OnlineSince is since when IsOnline has its value.
+	// IsHeld is true if it is not online because a person holds it, and not because its cluster is silent.
+	IsHeld bool `json:"isHeld,omitempty"`
+	// OnlineSince is since when IsOnline has its value, or since when nobody holds the member.
 	OnlineSince time.Time `json:"onlineSince,omitzero"`
 
 	IsAdmitted bool      `json:"isAdmitted,omitempty"`
@@ -124,6 +126,13 @@ func (p *Progress) isChanged() bool { return p.Wave >= 0 }
 // isOfflineFor reports whether the member's cluster has been offline for so long.
 func (p *Progress) isOfflineFor(d time.Duration, now time.Time) bool {
 	return !p.IsOnline && now.Sub(p.OnlineSince) >= d
+}
+
+// isSilent reports whether the member's cluster was seen after the member was admitted, and is not seen now.
+// A member is admitted either online or after it was offline for long, so a silence that began at the
+// moment of its admission began after it.
+func (p *Progress) isSilent() bool {
+	return p.IsAdmitted && !p.IsOnline && !p.IsHeld && !p.OnlineSince.Before(p.AdmittedAt)
 }
 
 // WaveState is the state of a wave.

@@ -59,7 +59,7 @@ func (a *alarm) by(at time.Time) {
 func (d *decider) isUnwell(p *Progress, wake *alarm) bool {
 	s, now := &d.run.Strategy, d.run.Now
 	if !p.IsOnline {
-		return false
+		return d.isLost(p, wake)
 	}
 	if !p.FailingSince.IsZero() && p.Has == p.wants() {
 		at := later(p.FailingSince, p.AdmittedAt).Add(s.FailAfter)
@@ -73,6 +73,21 @@ func (d *decider) isUnwell(p *Progress, wake *alarm) bool {
 	}
 	due := later(p.UnsettledSince, p.OnlineSince).Add(s.HealthTimeout)
 	if !due.After(now) {
+		return true
+	}
+	wake.by(due)
+	return false
+}
+
+// isLost reports whether a member fell silent with the candidate and has had its time to come back. Without
+// FailsOffline no member is lost, and neither is one that goes back.
+func (d *decider) isLost(p *Progress, wake *alarm) bool {
+	if !d.run.Strategy.FailsOffline || !p.isSilent() {
+		return false
+	}
+	// A retry gives it its time again: it is unsettled since then.
+	due := later(p.OnlineSince, p.UnsettledSince).Add(d.run.Strategy.OfflineAfter)
+	if !due.After(d.run.Now) {
 		return true
 	}
 	wake.by(due)
@@ -353,7 +368,7 @@ func (d *decider) openMembers(wake *alarm) (open []string, well, all int) {
 		case p.IsAdmitted && p.isUp():
 			well++
 		case p.IsAdmitted && !p.FailedAt.IsZero():
-		case p.isOfflineFor(r.Strategy.OfflineAfter, r.Now) && (p.IsAdmitted || !isLast):
+		case d.isExcused(p) && (p.IsAdmitted || !isLast):
 		default:
 			if !p.IsOnline {
 				wake.by(p.OnlineSince.Add(r.Strategy.OfflineAfter))
@@ -362,6 +377,12 @@ func (d *decider) openMembers(wake *alarm) (open []string, well, all int) {
 		}
 	}
 	return open, well, all
+}
+
+// isExcused reports whether a wave no longer waits for a member, because its cluster is offline.
+func (d *decider) isExcused(p *Progress) bool {
+	s := &d.run.Strategy
+	return p.isOfflineFor(s.OfflineAfter, d.run.Now) && (!s.FailsOffline || !p.isSilent())
 }
 
 // hasLater reports whether the candidate changes a member of a later wave.

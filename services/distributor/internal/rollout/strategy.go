@@ -35,6 +35,9 @@ type Strategy struct {
 	// OfflineAfter is after how long a wave no longer waits for a member whose cluster is offline.
 	// Zero: DefaultOfflineAfter.
 	OfflineAfter time.Duration `json:"offlineAfter,omitempty"`
+	// FailsOffline counts a member as failed that was seen after it was admitted, and whose cluster is offline
+	// for OfflineAfter since. False: a wave no longer waits for it.
+	FailsOffline bool `json:"failsOffline,omitempty"`
 	// FailAfter is how long a member must be failed or degraded with the candidate until it counts as
 	// failed. Zero: DefaultFailAfter.
 	FailAfter time.Duration `json:"failAfter,omitempty"`

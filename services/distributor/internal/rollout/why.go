@@ -44,7 +44,7 @@ func (h *Header) Explain(p *Progress) (Stage, string) {
 	case p.IsWithdrawn:
 		return GoingBack, p.unsettled()
 	case h.State == Running && !p.IsOnline:
-		return Waiting, "its cluster is offline since " + stamp(p.OnlineSince)
+		return Waiting, p.absence()
 	case h.State == Running && p.Wave > h.Cursor:
 		return Waiting, fmt.Sprintf("wave %q has not begun; the current one is %q", h.Waves[p.Wave].Name, h.Current())
 	case h.State == Running && h.Blocked.Why != "":
@@ -59,13 +59,21 @@ func (h *Header) Explain(p *Progress) (Stage, string) {
 func (p *Progress) unsettled() string {
 	switch {
 	case !p.IsOnline:
-		return "its cluster is offline"
+		return p.absence()
 	case p.Has != p.wants():
 		return "its agent has not applied it yet"
 	case p.Health == Failing:
 		return "it is failing since " + stamp(p.FailingSince) + p.cause()
 	}
 	return "it is not healthy yet"
+}
+
+// absence explains why a member is not online.
+func (p *Progress) absence() string {
+	if p.IsHeld {
+		return "it is paused, or a dry run"
+	}
+	return "its cluster is offline since " + stamp(p.OnlineSince)
 }
 
 // cause returns why the member failed, to be added to a sentence; empty if that is not known.

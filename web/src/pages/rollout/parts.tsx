@@ -291,6 +291,7 @@ export function Policy({ policy: { spec, status } }: { policy: RolloutPolicy }) 
           [words.maxUnavailable, spec?.maxUnavailable || "10%"],
           [words.budget, words.budgetOf(spec?.errorBudget?.failed ?? 0, spec?.errorBudget?.of || "wave")],
           [words.onHalt, words.onHaltOf[spec?.onHalt || "rollback"] ?? spec?.onHalt],
+          [words.onOffline, words.onOfflineOf[spec?.onOffline || "skip"] ?? spec?.onOffline],
           [words.onNewer, words.onNewerOf[spec?.onNewer || "queue"] ?? spec?.onNewer],
           windows + freezes > 0 && [words.windows, words.windowsOf(windows, freezes)],
         ]}

@@ -129,7 +129,11 @@ type RolloutPolicySpec struct {
 	// 32.
 	Windows []*v1.SyncWindow `protobuf:"bytes,13,rep,name=windows,proto3" json:"windows,omitempty"`
 	// Spans of time in which no member is admitted. Members still go back. At most 32.
-	Freezes       []*RolloutFreeze `protobuf:"bytes,14,rep,name=freezes,proto3" json:"freezes,omitempty"`
+	Freezes []*RolloutFreeze `protobuf:"bytes,14,rep,name=freezes,proto3" json:"freezes,omitempty"`
+	// The reaction to a member that was seen after it was admitted, and whose cluster is offline for offline_after since:
+	// with "skip" a wave no longer waits for it, with "fail" it counts as failed. Empty means "skip". A cluster that is
+	// offline since before the admission is not waited for in any case.
+	OnOffline     string `protobuf:"bytes,15,opt,name=on_offline,json=onOffline,proto3" json:"on_offline,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -260,6 +264,13 @@ func (x *RolloutPolicySpec) GetFreezes() []*RolloutFreeze {
 		return x.Freezes
 	}
 	return nil
+}
+
+func (x *RolloutPolicySpec) GetOnOffline() string {
+	if x != nil {
+		return x.OnOffline
+	}
+	return ""
 }
 
 // RolloutWave is a part of the members. A member belongs to the first wave that fits.
@@ -1857,7 +1868,7 @@ const file_leat_fleet_v1_rollout_proto_rawDesc = "" +
 	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x124\n" +
 	"\x04spec\x18\x02 \x01(\v2 .leat.fleet.v1.RolloutPolicySpecR\x04spec\x12@\n" +
 	"\x06status\x18\x03 \x01(\v2\".leat.fleet.v1.RolloutPolicyStatusB\x04\xa8\x9f\x19\x02R\x06status:0\xba\x9f\x19,\n" +
-	"\x0frolloutpolicies\x12\x05pause\x12\acontrol\x12\aapprove \x01\"\xa4\a\n" +
+	"\x0frolloutpolicies\x12\x05pause\x12\acontrol\x12\aapprove \x01\"\xc9\a\n" +
 	"\x11RolloutPolicySpec\x12&\n" +
 	"\vdescription\x18\x01 \x01(\tB\x04\xa8\x9f\x19\x01R\vdescription\x12 \n" +
 	"\bservices\x18\x02 \x03(\tB\x04\xa8\x9f\x19\x01R\bservices\x12J\n" +
@@ -1874,7 +1885,9 @@ const file_leat_fleet_v1_rollout_proto_rawDesc = "" +
 	"\aon_halt\x18\v \x01(\tB\x04\xa8\x9f\x19\x01R\x06onHalt\x12\x1f\n" +
 	"\bon_newer\x18\f \x01(\tB\x04\xa8\x9f\x19\x01R\aonNewer\x122\n" +
 	"\awindows\x18\r \x03(\v2\x18.leat.type.v1.SyncWindowR\awindows\x126\n" +
-	"\afreezes\x18\x0e \x03(\v2\x1c.leat.fleet.v1.RolloutFreezeR\afreezes\x1a9\n" +
+	"\afreezes\x18\x0e \x03(\v2\x1c.leat.fleet.v1.RolloutFreezeR\afreezes\x12#\n" +
+	"\n" +
+	"on_offline\x18\x0f \x01(\tB\x04\xa8\x9f\x19\x01R\tonOffline\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a@\n" +

@@ -26,6 +26,7 @@ import (
 // Words of a policy for what a rollout does.
 const (
 	onHaltRollback, onHaltPause    = "rollback", "pause"
+	onOfflineSkip, onOfflineFail   = "skip", "fail"
 	onNewerQueue, onNewerReplace   = "queue", "replace"
 	budgetOfWave, budgetOfARollout = "wave", "rollout"
 )
@@ -69,6 +70,7 @@ func strategyOf(spec *fleetv1.RolloutPolicySpec, project string) (s rollout.Stra
 	}{
 		{"spec.error_budget.of", spec.GetErrorBudget().GetOf(), budgetOfWave, budgetOfARollout, &s.Budget.OfRun},
 		{"spec.on_halt", spec.GetOnHalt(), onHaltRollback, onHaltPause, &s.PausesOnHalt},
+		{"spec.on_offline", spec.GetOnOffline(), onOfflineSkip, onOfflineFail, &s.FailsOffline},
 		{"spec.on_newer", spec.GetOnNewer(), onNewerQueue, onNewerReplace, &s.Replaces},
 	} {
 		switch word.text {
@@ -168,6 +170,9 @@ func rolloutPolicyMessage(p *catalog.RolloutPolicy) *fleetv1.RolloutPolicy {
 	}
 	if s.PausesOnHalt {
 		m.Spec.OnHalt = onHaltPause
+	}
+	if s.FailsOffline {
+		m.Spec.OnOffline = onOfflineFail
 	}
 	if s.Replaces {
 		m.Spec.OnNewer = onNewerReplace

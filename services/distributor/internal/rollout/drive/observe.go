@@ -52,8 +52,8 @@ func observe(record *Record, known *memory, at time.Time, digests *specDigests) 
 		if has, health := m.healthOf(record, p, digests); has != p.Has || health != p.Health {
 			events = append(events, rollout.Event{Kind: rollout.Report, At: at, Member: p.UID, Has: has, Health: health, Reason: m.failure(health)})
 		}
-		if m.IsOnline != p.IsOnline {
-			events = append(events, rollout.Event{Kind: rollout.Presence, At: at, Member: p.UID, Online: m.IsOnline})
+		if isHeld := m.isHeld(); m.IsOnline != p.IsOnline || isHeld != p.IsHeld {
+			events = append(events, rollout.Event{Kind: rollout.Presence, At: at, Member: p.UID, Online: m.IsOnline, Held: isHeld})
 		}
 	}
 	for uid := range known.missed(there) {

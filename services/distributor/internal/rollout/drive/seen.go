@@ -71,6 +71,12 @@ func (s Seen) isNewcomer() bool { return s.Held == nil || s.Held.Content == nil 
 // is held at content alone, or without a configuration, and has its own until it is taken over once more.
 func (s Seen) isTakenOver() bool { return !s.isNewcomer() && s.Held.Spec != nil && s.Held.Config != "" }
 
+// isHeld reports whether a person keeps the service from changing, so that its silence shows nothing.
+func (s Seen) isHeld() bool {
+	own := s.Service.Spec.Wanted()
+	return own.Paused || own.DryRun
+}
+
 // isMember reports whether a service takes part in rollouts: its agent has reported on it, it is held at a
 // release, and no person has pinned it.
 func (s Seen) isMember() bool {
