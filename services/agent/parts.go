@@ -189,7 +189,7 @@ func assemble(cfg Config, tel *telemetry.Telemetry, cluster *kube.Client) (*part
 	}
 	p.engine = reconcile.New(reconcile.Params{
 		Render: render.Split{Limits: limits, Others: memo}, Facts: cluster.Facts(), Generated: cluster.Generated(),
-		Cluster: cluster, Bundles: bundles, Configs: configs, Inventories: cluster.Inventories(), Reporter: lastGood, Watches: p.watches,
+		Cluster: cluster, Self: kube.Self{Client: cluster}.Ask, Bundles: bundles, Configs: configs, Inventories: cluster.Inventories(), Reporter: lastGood, Watches: p.watches,
 		Fingerprints: fingerprints, Given: given, Namespace: cfg.namespace(), Lock: lock,
 		Owner: me.ClusterUID, Observer: observer, Logger: logger,
 		Tracer:   tel.Tracer("github.com/leatdev/leat/services/agent/internal/reconcile"),

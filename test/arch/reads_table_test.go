@@ -66,6 +66,7 @@ var reads = []struct {
 
 	{"reconcile/execute/symptoms.go", byAgent, 1, recorded + "; Pods, claims and events of them", "why an object hangs. Secrets of the configuration are masked"},
 	{"reconcile/execute/tests.go", byAgent, 1, "the end of the log of a test's Pods", "why a test failed"},
+	{"reconcile/execute/self.go", byAgent, 3, "Roles and bindings that a service's manifests change, and all bindings before a role is deleted", "whether the agent would take rights from itself"},
 	{"kube/watch/server.go", byAgent, 1, "objects with the label of a service, and the Secrets and ConfigMaps among them as the account in a locked cluster", "health and drift"},
 	{"kube/generated.go", byAgent, 1, "Secrets `leat-generated-…` of the agent's namespace, by the service's name", "values that the service's templates generate"},
 	{"kube/record.go", byAgent, 1, "ConfigMaps `leat-inventory…` of the agent's namespace", "the inventories of all services"},
@@ -83,6 +84,7 @@ var reads = []struct {
 	{"kube/keep.go", byUpkeep, 2, "", ""},
 	{"kube/kube.go", byUpkeep, 2, "", ""},
 	{"kube/leader.go", byUpkeep, 2, "", ""},
+	{"kube/self.go", byUpkeep, 2, "", ""},
 }
 
 // holders are the packages of the agent that name the types k8s.API or k8s.Reader, by which they could

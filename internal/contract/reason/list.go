@@ -225,6 +225,13 @@ const (
 	// The hub has just started, and has not read yet what the agent reported of the service before. The applied state
 	// stays. Wait; it takes some minutes in a very large fleet.
 	ReportUnread Reason = 251
+	// The change would delete or stop the agent that applies it, or take rights from it, after which no person could bring
+	// it back through the hub. The message names the object. Put it back into the manifests, or remove the agent as
+	// docs/guides/upgrade-agents.md describes.
+	AgentItself Reason = 254
+	// The cluster's agent is more than two minor versions older than the hub, or newer than the hub. What it does is not
+	// tested with this hub. The message has both versions. Bring the agent to the hub's version.
+	AgentVersionSkew Reason = 255
 	// The service is derived from a global service, so it cannot be edited or deleted by itself. The
 	// message names the global service. Edit that, give it an override for the cluster, or leave the
 	// cluster out of its selection.
@@ -352,6 +359,8 @@ var names = map[Reason]string{
 	DerivationTooExpensive:     "DERIVATION_TOO_EXPENSIVE",
 	DerivationPending:          "DERIVATION_PENDING",
 	ReportUnread:               "REPORT_UNREAD",
+	AgentItself:                "AGENT_ITSELF",
+	AgentVersionSkew:           "AGENT_VERSION_SKEW",
 	ServiceDerived:             "SERVICE_DERIVED",
 	RemovalGuarded:             "REMOVAL_GUARDED",
 	RemovalHeld:                "REMOVAL_HELD",

@@ -110,7 +110,7 @@ func (c *cluster) start(t *testing.T) {
 	watches := c.client.Watches()
 	c.engine = reconcile.New(reconcile.Params{
 		Render: render.Split{Others: renderers.Engine(render.Limits{})}, Facts: c.client.Facts(), Generated: c.client.Generated(),
-		Cluster: c.client, Bundles: c.bundles, Configs: c.configs, Inventories: c.client.Inventories(), Reporter: c, Watches: watches,
+		Cluster: c.client, Self: kube.Self{Client: c.client}.Ask, Bundles: c.bundles, Configs: c.configs, Inventories: c.client.Inventories(), Reporter: c, Watches: watches,
 		Logger: slog.New(slog.DiscardHandler),
 		Given:  &c.given, Namespace: kube.DefaultNamespace, Lock: c.lock,
 		Fingerprints: &c.prints, Observer: c.observer,

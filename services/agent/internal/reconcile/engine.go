@@ -63,6 +63,8 @@ import (
 // Params are the collaborators and settings of an Engine. Collaborators are required; a zero
 // setting takes its default.
 type Params struct {
+	// Self returns what the running agent is made of. Nil: it does not run in the cluster.
+	Self        func(ctx context.Context) (k8s.Self, error)
 	Cluster     k8s.API
 	Bundles     manifest.Bundles
 	Configs     manifest.Configs
@@ -177,7 +179,7 @@ func New(p Params) *Engine {
 		return s.executor.Secrets(ctx, service)
 	}, p.Logger)
 	s.executor = execute.New(execute.Params{
-		Cluster: p.Cluster, Namespace: p.Namespace, Lock: p.Lock, Inventories: s.inventories, Renderer: renderer, Ownership: s.ownership, Judge: s.secrets.judging(s.rules.judge), Shown: s.secrets.verdict,
+		Cluster: p.Cluster, Self: p.Self, Namespace: p.Namespace, Lock: p.Lock, Inventories: s.inventories, Renderer: renderer, Ownership: s.ownership, Judge: s.secrets.judging(s.rules.judge), Shown: s.secrets.verdict,
 		Owner: p.Owner, Guard: p.Settings.Guard, Logger: p.Logger,
 	})
 	readers.Executor = s.executor

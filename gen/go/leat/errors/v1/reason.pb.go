@@ -252,6 +252,13 @@ const (
 	// The hub has just started, and has not read yet what the agent reported of the service before. The applied state
 	// stays. Wait; it takes some minutes in a very large fleet.
 	Reason_REASON_REPORT_UNREAD Reason = 251
+	// The change would delete or stop the agent that applies it, or take rights from it, after which no person could bring
+	// it back through the hub. The message names the object. Put it back into the manifests, or remove the agent as
+	// docs/guides/upgrade-agents.md describes.
+	Reason_REASON_AGENT_ITSELF Reason = 254
+	// The cluster's agent is more than two minor versions older than the hub, or newer than the hub. What it does is not
+	// tested with this hub. The message has both versions. Bring the agent to the hub's version.
+	Reason_REASON_AGENT_VERSION_SKEW Reason = 255
 	// The service is derived from a global service, so it cannot be edited or deleted by itself. The
 	// message names the global service. Edit that, give it an override for the cluster, or leave the
 	// cluster out of its selection.
@@ -381,6 +388,8 @@ var (
 		214: "REASON_DERIVATION_TOO_EXPENSIVE",
 		217: "REASON_DERIVATION_PENDING",
 		251: "REASON_REPORT_UNREAD",
+		254: "REASON_AGENT_ITSELF",
+		255: "REASON_AGENT_VERSION_SKEW",
 		211: "REASON_SERVICE_DERIVED",
 		212: "REASON_REMOVAL_GUARDED",
 		240: "REASON_REMOVAL_HELD",
@@ -477,6 +486,8 @@ var (
 		"REASON_DERIVATION_TOO_EXPENSIVE":     214,
 		"REASON_DERIVATION_PENDING":           217,
 		"REASON_REPORT_UNREAD":                251,
+		"REASON_AGENT_ITSELF":                 254,
+		"REASON_AGENT_VERSION_SKEW":           255,
 		"REASON_SERVICE_DERIVED":              211,
 		"REASON_REMOVAL_GUARDED":              212,
 		"REASON_REMOVAL_HELD":                 240,
@@ -524,7 +535,7 @@ var File_leat_errors_v1_reason_proto protoreflect.FileDescriptor
 
 const file_leat_errors_v1_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x1bleat/errors/v1/reason.proto\x12\x0eleat.errors.v1*\x99\x16\n" +
+	"\x1bleat/errors/v1/reason.proto\x12\x0eleat.errors.v1*\xd3\x16\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14REASON_FIELD_INVALID\x10\x01\x12\x14\n" +
@@ -606,7 +617,9 @@ const file_leat_errors_v1_reason_proto_rawDesc = "" +
 	"\x18REASON_DERIVATION_FAILED\x10\xd2\x01\x12$\n" +
 	"\x1fREASON_DERIVATION_TOO_EXPENSIVE\x10\xd6\x01\x12\x1e\n" +
 	"\x19REASON_DERIVATION_PENDING\x10\xd9\x01\x12\x19\n" +
-	"\x14REASON_REPORT_UNREAD\x10\xfb\x01\x12\x1b\n" +
+	"\x14REASON_REPORT_UNREAD\x10\xfb\x01\x12\x18\n" +
+	"\x13REASON_AGENT_ITSELF\x10\xfe\x01\x12\x1e\n" +
+	"\x19REASON_AGENT_VERSION_SKEW\x10\xff\x01\x12\x1b\n" +
 	"\x16REASON_SERVICE_DERIVED\x10\xd3\x01\x12\x1b\n" +
 	"\x16REASON_REMOVAL_GUARDED\x10\xd4\x01\x12\x18\n" +
 	"\x13REASON_REMOVAL_HELD\x10\xf0\x01\x12#\n" +

@@ -16,6 +16,7 @@
 //   - An object of another service, or one that Leat did not create and may not adopt, is not
 //     changed.
 //   - Nothing is deleted before everything else is applied, and never more than the guard allows.
+//   - Nothing that the running agent is made of is deleted, stopped, or taken its rights from.
 //   - A hook runs once for a change; hooks.go describes the one exception.
 //
 // A run of Sync goes through these states, and a later process can continue after a crash in any of
@@ -52,9 +53,11 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
-// Params are shared by all runs. All are required.
+// Params are shared by all runs. All are required, except Self.
 type Params struct {
 	Cluster k8s.API
+	// Self returns what the running agent is made of. Nil: it is in another cluster.
+	Self func(ctx context.Context) (k8s.Self, error)
 	// Namespace is the agent's own.
 	Namespace string
 	// Lock is the cluster's own bound of accounts, which no plan widens.
@@ -76,6 +79,7 @@ type Params struct {
 // Executor carries out runs. It is safe for concurrent use, with one run of a service at a time.
 type Executor struct {
 	params  Params
+	self    *self
 	waiting atomic.Int64 // bytes of the files of runs that build without a slot
 
 	mu        sync.RWMutex // guards what follows
@@ -84,7 +88,9 @@ type Executor struct {
 }
 
 // New returns an Executor.
-func New(p Params) *Executor { return &Executor{params: p} }
+func New(p Params) *Executor {
+	return &Executor{params: p, self: &self{params: &p}}
+}
 
 // Configure sets the hub's rules for the accounts of services, within Params.Lock.
 func (x *Executor) Configure(s syncpolicy.AgentSettings) {

@@ -5,6 +5,7 @@ package execute
 
 import (
 	"context"
+	"log/slog"
 
 	"github.com/leatdev/leat/internal/contract/reason"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
@@ -151,7 +152,17 @@ func (l leaving) deleteAll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := newRemoval(l.r, l.r.record.Deletion, !l.r.record.deletesObjects()).removeAll(ctx, gone); err != nil {
+	isAgent, err := l.r.holdsAgent(ctx, gone)
+	if err != nil {
+		return err
+	}
+	if isAgent && l.r.record.deletesObjects() {
+		l.r.log(ctx, slog.LevelWarn, "service runs this agent, so its objects stay in the cluster and are no longer Leat's",
+			slog.String("advice", "delete them with helm uninstall or kubectl; "+howToRemove))
+	}
+	m := newRemoval(l.r, l.r.record.Deletion, isAgent || !l.r.record.deletesObjects())
+	m.leavesAgent = true
+	if err := m.removeAll(ctx, gone); err != nil {
 		return err
 	}
 	return l.requireNothingLent()

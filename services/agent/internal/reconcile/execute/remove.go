@@ -35,6 +35,9 @@ type removal struct {
 
 	deletion syncpolicy.Deletion
 	detaches bool // the objects stay in the cluster
+	// leavesAgent has what the running agent is made of stay, too, because no run of the service follows that could
+	// report it.
+	leavesAgent bool
 
 	mu       sync.Mutex
 	deleting []inventory.Object // objects whose end is to be observed
@@ -109,7 +112,11 @@ func (m *removal) removeLive(ctx context.Context, o inventory.Object, live *unst
 			return err
 		}
 	}
-	return m.delete(ctx, o, live)
+	err := m.delete(ctx, o, live)
+	if m.leavesAgent && isOfAgent(err) {
+		return m.detach(ctx, o)
+	}
+	return err
 }
 
 func (m *removal) detach(ctx context.Context, o inventory.Object) error {
@@ -127,7 +134,7 @@ func (m *removal) delete(ctx context.Context, o inventory.Object, live *unstruct
 	m.r.record.beginDeparture(o)
 	remains, err := m.r.cluster.Delete(ctx, o, options)
 	switch {
-	case errors.Is(err, k8s.ErrReplaced):
+	case errors.Is(err, k8s.ErrReplaced) || isOfAgent(err):
 		m.r.record.cancelDeparture(o.Key)
 		return err
 	case err != nil:

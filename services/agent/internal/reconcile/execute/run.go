@@ -47,6 +47,9 @@ type run struct {
 
 // newRun returns a run that acts as the account.
 func (x *Executor) newRun(job Job, account k8s.Account, cluster k8s.API) *run {
+	if cluster != nil {
+		cluster = sparing{API: cluster, self: x.self}
+	}
 	return &run{Job: job, x: x, account: account, cluster: cluster, record: record{Record: job.Record}, started: time.Now()}
 }
 

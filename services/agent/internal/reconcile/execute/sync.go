@@ -26,6 +26,7 @@ func (x *Executor) Sync(ctx context.Context, job Job) (Outcome, error) {
 	s := newStager(r)
 	done := completion{r}
 	err = r.take(ctx, append(preparation(r), []step{
+		{"keep agent", r.keepAgent},
 		// Objects that other services have taken over leave the inventory even if the rest of the
 		// run fails, because those services rely on it.
 		{"create namespace", s.applier.createNamespace},
