@@ -188,6 +188,11 @@ func ofCluster(row *find.Row, uses *Uses) []Item {
 			"give each service an account, and set LEAT_AGENT_LOCK_DOWN in the cluster"
 		items = append(items, item)
 	}
+	if message := skewOf(uses.hubVersion(), cluster.Agent.Report.AgentVersion); message != "" {
+		item.Severity, item.Reason, item.Since, item.Filter = Warning, reason.AgentVersionSkew, time.Time{}, "version="+cluster.Agent.Report.AgentVersion
+		item.Message = message
+		items = append(items, item)
+	}
 	return items
 }
 

@@ -11,6 +11,9 @@ import (
 // Uses counts what uses each cluster. The zero Uses is ready for use, and a nil one is empty. It is
 // for one goroutine.
 type Uses struct {
+	// HubVersion is the version of the hub that clusters are used by. Empty: agents of each version go with it.
+	HubVersion string
+
 	clusters map[string]use
 }
 
@@ -41,6 +44,14 @@ func (u *Uses) Services(cluster string) int {
 		return 0
 	}
 	return u.clusters[cluster].services
+}
+
+// hubVersion returns the version of the hub; "" if it is not known.
+func (u *Uses) hubVersion() string {
+	if u == nil {
+		return ""
+	}
+	return u.HubVersion
 }
 
 // isShared reports whether services of several projects use a cluster.

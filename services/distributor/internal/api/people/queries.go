@@ -370,7 +370,9 @@ func (s *Queries) GetFleetStatus(ctx context.Context, req *fleetv1.GetFleetStatu
 		return nil, err
 	}
 	defer end()
-	w := statusWalk{queries: s, caller: c, project: req.GetProject(), cluster: only}
+	w := statusWalk{
+		queries: s, caller: c, project: req.GetProject(), cluster: only, uses: problems.Uses{HubVersion: s.People.d.Settings.Version},
+	}
 	response := &fleetv1.GetFleetStatusResponse{}
 	// Services come first: the problems of clusters depend on what uses them.
 	if response.Services, err = w.kind(ctx, catalog.KindService); err != nil {
