@@ -294,6 +294,9 @@ func (f *fakeGit) ResolveSnapshot(_ context.Context, req *gitcachev1.ResolveSnap
 	if branch := req.GetSource().GetRef().GetBranch(); branch != "" && branch != "main" {
 		path += "@" + branch
 	}
+	if tagged := path + "@" + req.GetSource().GetRef().GetTag(); f.folders[[2]string{repository, tagged}] != nil {
+		path = tagged
+	}
 	f.resolved[repository+"/"+path]++
 	if f.definitions[repository] == nil {
 		return nil, rpcerr.NotFound("repository", repository)

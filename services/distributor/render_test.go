@@ -5,23 +5,19 @@ package distributor_test
 
 import (
 	"context"
-	"errors"
 	"os"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 	"google.golang.org/protobuf/types/known/structpb"
-	"sigs.k8s.io/yaml"
 
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
-	"github.com/leatdev/leat/internal/contract/fleetdoc"
 	"github.com/leatdev/leat/internal/contract/plandelta"
 	"github.com/leatdev/leat/internal/contract/renderstep"
 	"github.com/leatdev/leat/internal/runtime/fleetcalls"
@@ -353,20 +349,7 @@ func exampleDocuments(t *testing.T, path string) []*fleetv1.Document {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var documents []*fleetv1.Document
-	for text := range strings.SplitSeq(string(content), "\n---\n") {
-		var header struct{ Kind string }
-		asJSON, err := yaml.YAMLToJSON([]byte(text))
-		if err := errors.Join(err, yaml.Unmarshal([]byte(text), &header)); err != nil {
-			t.Fatal(err)
-		}
-		object := fleetdoc.Object(fleetdoc.Named(header.Kind, nil))
-		if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(asJSON, object.Interface()); err != nil {
-			t.Fatalf("%s: %v", header.Kind, err) // apiVersion and kind are unknown
-		}
-		documents = append(documents, fleetdoc.Of(object.Interface()))
-	}
-	return documents
+	return parsedDocuments(t, string(content))
 }
 
 // TestExampleIsPlanned applies the example with a chart, and follows it to the plan of an agent that
