@@ -82,7 +82,10 @@ func (s *spine) open(ctx context.Context, starting *startup) error {
 		return err
 	}
 	s.closers = append(s.closers, s.store.Close)
-	if err := serve.ObserveDependencies(s.tel.Meter(scope), map[string]func(context.Context) error{"database": s.store.Ping}); err != nil {
+	if err := errors.Join(
+		serve.ObserveDependencies(s.tel.Meter(scope), map[string]func(context.Context) error{"database": s.store.Ping}),
+		serve.ObserveDisk(s.tel.Meter(scope), s.cfg.DataDir),
+	); err != nil {
 		return err
 	}
 	if err := s.openJournal(ctx); err != nil {

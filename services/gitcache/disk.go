@@ -17,6 +17,7 @@ import (
 	"github.com/leatdev/leat/internal/contract/cas/casdisk"
 	"github.com/leatdev/leat/internal/contract/upstream"
 	"github.com/leatdev/leat/internal/runtime/private"
+	"github.com/leatdev/leat/internal/runtime/serve"
 	"github.com/leatdev/leat/internal/runtime/telemetry"
 	"github.com/leatdev/leat/services/gitcache/internal/artifactstore"
 	"github.com/leatdev/leat/services/gitcache/internal/attestation"
@@ -78,7 +79,9 @@ func openDisk(cfg Config, root func(uid string) (mirror.Root, bool), tel *teleme
 	if d.objects, err = lfs.OpenStore(filepath.Join(cfg.DataDir, "lfs")); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
-	if err := errors.Join(d.openMirrors(cfg, root, tel), observeStore(tel.Meter(scope), d.bundles)); err != nil {
+	if err := errors.Join(
+		d.openMirrors(cfg, root, tel), observeStore(tel.Meter(scope), d.bundles), serve.ObserveDisk(tel.Meter(scope), cfg.DataDir),
+	); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
 	return d, nil

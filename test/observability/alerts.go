@@ -98,6 +98,14 @@ max by (instance) (leat_cas_limit_bytes) > 0.95`,
 			description: "Eviction begins at 90 %, so the remaining bundles are in use, and new ones will be refused with STORAGE_FULL. Raise the limit.",
 		},
 		{
+			name: "LeatDiskFull", severity: critical, lasts: "5m",
+			expr: `max by (instance) (leat_disk_free_bytes)
+<
+clamp_max(max by (instance) (leat_disk_size_bytes) * 0.025, 536870912)`,
+			summary:     "The disk of {{ $labels.instance }} has only {{ $value | humanize1024 }}B free.",
+			description: "The cache of bundles gives room back at twice that, so others have filled the disk. What needs room fails with STORAGE_FULL: give it more.",
+		},
+		{
 			name: "LeatPlansSlow", severity: warning, lasts: "15m",
 			expr:        `histogram_quantile(0.99, sum by (instance, le) (rate(leat_plan_compute_duration_seconds_bucket[5m]))) > 5`,
 			summary:     "The plans of {{ $labels.instance }} follow a change only after {{ $value | humanizeDuration }}.",

@@ -89,6 +89,14 @@ func bounded(used string) map[string]string {
 	return map[string]string{`leat_cas_usage_bytes{instance="a"}`: used, `leat_cas_limit_bytes{instance="a"}`: "100x60"}
 }
 
+// free are disks of which the small one has 2.5 % of its size, and the large one half a gibibyte, as the bound.
+func free(small, large string) map[string]string {
+	return map[string]string{
+		`leat_disk_free_bytes{instance="small"}`: small, `leat_disk_size_bytes{instance="small"}`: "1000x60",
+		`leat_disk_free_bytes{instance="large"}`: large, `leat_disk_size_bytes{instance="large"}`: "1000000000000x60",
+	}
+}
+
 func plans(within string) map[string]string {
 	return map[string]string{
 		`leat_plan_compute_duration_seconds_bucket{instance="a",le="5.0"}`:  within,
@@ -128,6 +136,8 @@ func drills() []drill {
 		{"LeatMirrorStale", "10m", mirrors("1x60", "21601x60", "0x60"), mirrors("0x60", "21601x60", "1x60")},
 		{"LeatMirrorDiskNearlyFull", "20m", stored("91x60"), stored("90x60")},
 		{"LeatBundleDiskNearlyFull", "20m", bounded("96x60"), bounded("95x60")},
+		{"LeatDiskFull", "10m", free("24x60", "536870912x60"), free("25x60", "536870912x60")},
+		{"LeatDiskFull", "10m", free("25x60", "536870911x60"), free("25x60", "536870912x60")},
 		{"LeatPlansSlow", "30m", plans("0+98x60"), plans("0+99.5x60")},
 		{"LeatReplicaSilent", "30m", target("leat", "1x10 0x50", "1x10 _x50"), target("other", "1x10 0x50", "1x10 _x50")},
 		{"LeatTunnelFailsRequests", "20m", rejected("AGENT_OFFLINE", "0+11x60"), rejected("AGENT_OFFLINE", "0+9x60")},

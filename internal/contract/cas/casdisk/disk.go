@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/kit/durable"
+	"github.com/leatdev/leat/internal/kit/volume"
 )
 
 // disk is the store's only access to the file system. Each operation passes the hooks.
@@ -131,7 +132,7 @@ func (d *disk) space(path string) (free, total int64, err error) {
 		free, total = d.hooks.Space()
 		return free, total, nil
 	}
-	return statSpace(path)
+	return volume.Space(path)
 }
 
 // file is an open file of the store.

@@ -3,12 +3,13 @@
 
 //go:build linux || darwin
 
-package casdisk
+package volume
 
 import "syscall"
 
-// statSpace asks the file system that holds path.
-func statSpace(path string) (free, total int64, err error) {
+// Space returns the bytes that are free for this process on the file system that holds path, and its
+// size.
+func Space(path string) (free, size int64, err error) {
 	var stat syscall.Statfs_t
 	if err := syscall.Statfs(path, &stat); err != nil {
 		return 0, 0, err
