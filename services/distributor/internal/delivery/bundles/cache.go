@@ -58,11 +58,12 @@ func NewCache(store cas.Store, upstream Upstream, t *telemetry.Telemetry) (*Cach
 		return nil, err
 	}
 	asked, _ := lru.New[digest.Digest, plan.Bundle](maxAsked) // fails only for a limit that is not positive
+	unfit, _ := lru.New[digest.Digest, struct{}](maxAsked)
 	return &Cache{
 		store: store, opened: opened, asked: asked,
 		fills: &fills{
 			store: store, upstream: upstream, tracer: t.Tracer(scope), logger: t.Logger(), count: filled,
-			slots: semaphore.NewWeighted(maxFills), flights: map[digest.Digest]*fill{},
+			slots: semaphore.NewWeighted(maxFills), flights: map[digest.Digest]*fill{}, unfit: unfit,
 		},
 	}, nil
 }
@@ -110,8 +111,13 @@ func (c Content) Close() error {
 
 // Stream is like Open, but waits only for the first bytes of a bundle that is being filled. It
 // returns the error of a fill that fails before there are any, and of any failed fill of a bundle
-// of at most cas.HoldBack bytes.
+// of at most cas.HoldBack bytes. A bundle for which the store had no room the last time is passed on
+// only once it is stored: an answer that breaks off would not tell the caller why.
 func (c *Cache) Stream(ctx context.Context, bundle plan.Bundle) (Content, error) {
+	if c.fills.unfit.Contains(bundle.Digest) {
+		blob, err := c.Open(ctx, bundle)
+		return Content{Blob: blob}, err
+	}
 	blob, f, err := c.find(ctx, bundle)
 	if f == nil {
 		return Content{Blob: blob}, err

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/metric"
@@ -64,6 +65,8 @@ type fills struct {
 	count    metric.Int64Counter
 	slots    *semaphore.Weighted
 	running  sync.WaitGroup // of flights
+	// unfit are bundles for which the store had no room when they were last filled.
+	unfit *lru.Cache[digest.Digest, struct{}]
 
 	mu       sync.Mutex
 	isClosed bool
@@ -129,12 +132,14 @@ func (s *fills) fill(ctx context.Context, bundle plan.Bundle, draft *cas.Draft) 
 	defer span.End()
 	err := s.fetch(ctx, bundle, draft)
 	if err == nil {
+		s.unfit.Remove(bundle.Digest)
 		s.count.Add(ctx, 1)
 		return nil
 	}
 	span.SetStatus(codes.Error, err.Error())
 	s.count.Add(ctx, 1, metric.WithAttributes(attribute.String(telemetry.KeyErrorType, ReasonOf(err).String())))
 	if errors.Is(err, cas.ErrFull) { // gitcache logs the other failures, and statuses show them
+		s.unfit.Add(bundle.Digest, struct{}{})
 		s.logger.ErrorContext(ctx, "bundle cache has no room", slog.String(telemetry.KeyRepository, bundle.Source.Repository),
 			slog.String(telemetry.KeyDigest, bundle.Digest.String()), slog.Any("error", err))
 	}

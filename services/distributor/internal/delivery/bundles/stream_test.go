@@ -11,6 +11,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/iotest"
 
@@ -19,6 +21,7 @@ import (
 	"github.com/leatdev/leat/internal/contract/digest"
 	"github.com/leatdev/leat/internal/runtime/identity"
 	"github.com/leatdev/leat/internal/runtime/telemetry"
+	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/services/distributor/internal/api/bundlehttp"
 	"github.com/leatdev/leat/services/distributor/internal/delivery/plan"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
@@ -107,6 +110,38 @@ func TestAnswersGrowWithTheFill(t *testing.T) {
 				t.Errorf("later: got %d bytes of %d and %v, want all %d", len(got), res.ContentLength, err, len(want.stored))
 			}
 		})
+	}
+}
+
+// TestNoRoomHasAReason has a disk become full in the middle of an answer, which breaks off. The next answers have the
+// reason, until there is room.
+func TestNoRoomHasAReason(t *testing.T) {
+	t.Parallel()
+	want := newItem(t, 1, 1<<20)
+	var isFull atomic.Bool
+	isFull.Store(true)
+	open := make(chan struct{})
+	server := serveBundles(t, &origin{download: func(context.Context, plan.Bundle) (io.Reader, error) {
+		return io.MultiReader(bytes.NewReader(want.stored[:500<<10]), &gate{open: open, rest: bytes.NewReader(want.stored[500<<10:])}), nil
+	}}, casdisk.Config{Hooks: casdisk.Hooks{Fault: func(op casdisk.Op, _ string) error {
+		if op == casdisk.OpSync && isFull.Load() {
+			return syscall.ENOSPC
+		}
+		return nil
+	}}}, true)
+	res := get(t, server, want.Digest, nil)
+	close(open)
+	if got, err := io.ReadAll(res.Body); err == nil {
+		t.Errorf("got %d bytes to the end, want the answer broken off", len(got))
+	}
+	await.True(t, "the reason", func() bool { // a call that comes at once may find the fill at its end
+		res := get(t, server, want.Digest, nil)
+		got, err := io.ReadAll(res.Body)
+		return err == nil && bytes.Contains(got, []byte("STORAGE_FULL")) && res.StatusCode != http.StatusOK
+	})
+	isFull.Store(false)
+	if got, err := io.ReadAll(get(t, server, want.Digest, nil).Body); err != nil || !bytes.Equal(got, want.stored) {
+		t.Errorf("with room: got %d bytes and %v, want all %d", len(got), err, len(want.stored))
 	}
 }
 
