@@ -4,141 +4,30 @@
 package fault_test
 
 import (
-	"context"
-	"crypto/tls"
-	"crypto/x509"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
-	"github.com/leatdev/leat/internal/testkit/await"
-	"github.com/leatdev/leat/internal/testkit/loopback"
-	"github.com/leatdev/leat/internal/testkit/selfsigned"
+	"github.com/leatdev/leat/internal/runtime/localkube"
 )
-
-// disaster is what befalls the hub on a game day.
-type disaster struct {
-	name  string
-	alert string // that has to fire
-	users string // what they see meanwhile
-	// strike breaks something, and repair does what the runbook of the alert says.
-	strike, repair func(t *testing.T, u *upgrade)
-	// delivers reports whether a commit arrives in the cluster before anybody repairs anything.
-	delivers bool
-}
-
-func disasters() []disaster {
-	frozen := func(of func(*testing.T, *upgrade) *process) (strike, repair func(*testing.T, *upgrade)) {
-		var victim *process
-		return func(t *testing.T, u *upgrade) {
-				t.Helper()
-				victim = of(t, u)
-				victim.signal(t, syscall.SIGSTOP)
-			}, func(t *testing.T, _ *upgrade) {
-				t.Helper()
-				victim.kill(t) // as kubectl delete pod --force does, after which another one starts
-				victim.start(t)
-			}
-	}
-	gitcacheFreezes, gitcacheEnds := frozen(func(t *testing.T, u *upgrade) *process { t.Helper(); return u.owner(t) })
-	distributorFreezes, distributorEnds := frozen(func(_ *testing.T, u *upgrade) *process { return u.distributors[0] })
-	var guarded *process
-	var certificates string
-	return []disaster{
-		{
-			name: "Redis is killed, and comes back empty", alert: "LeatDependencyUnreachable", users: "new commits wait, and arrive once Redis is back",
-			strike: func(t *testing.T, u *upgrade) { t.Helper(); u.redis.Kill(t) },
-			repair: func(t *testing.T, u *upgrade) { t.Helper(); u.redis.Restart(t) },
-		},
-		{
-			name: "the Git host is gone", alert: "LeatMirrorsOverdue", users: "new commits wait, and arrive once the host is back",
-			strike: func(t *testing.T, u *upgrade) { t.Helper(); u.upstream.Stop() },
-			repair: func(t *testing.T, u *upgrade) { t.Helper(); u.upstream.Start(t) },
-		},
-		{
-			name: "PostgreSQL is killed, and comes back", alert: "LeatDependencyUnreachable", users: "new commits arrive; nobody can sign in or change anything",
-			strike: func(_ *testing.T, u *upgrade) { u.postgres.Kill() },
-			repair: func(t *testing.T, u *upgrade) { t.Helper(); u.postgres.Start(t) }, delivers: true,
-		},
-		{
-			name: "the gitcache that owns the mirror freezes", alert: "LeatReplicaSilent", users: "new commits arrive, once another replica owns the mirror",
-			strike: gitcacheFreezes, repair: gitcacheEnds, delivers: true,
-		},
-		{
-			name: "a distributor freezes", alert: "LeatReplicaSilent", users: "new commits arrive, once the agent is at another replica",
-			strike: distributorFreezes, repair: distributorEnds, delivers: true,
-		},
-		{
-			name: "the certificate of a tunnel ends", alert: "LeatCertificateEnds", users: "`kubectl` and agents that connect again say that it has expired",
-			strike: func(t *testing.T, u *upgrade) {
-				t.Helper()
-				guarded = u.tunnels[len(u.tunnels)-1]
-				certificates = filepath.Dir(guarded.certificate)
-				selfsigned.Until(t, time.Now().Add(-time.Minute)).Write(t, certificates)
-			},
-			repair: func(t *testing.T, _ *upgrade) {
-				t.Helper()
-				err := guarded.greet(t)
-				if invalid, isInvalid := errors.AsType[x509.CertificateInvalidError](err); !isInvalid || invalid.Reason != x509.Expired {
-					t.Errorf("got %v, want that the certificate has expired", err)
-				}
-				selfsigned.Until(t, time.Now().Add(90*24*time.Hour)).Write(t, certificates)
-				await.Success(t, "the new certificate", func(context.Context) error { return guarded.greet(t) })
-			}, delivers: true,
-		},
-	}
-}
-
-// owner returns the replica of gitcache that holds the lease of the repository.
-func (u *upgrade) owner(t *testing.T) *process {
-	t.Helper()
-	if u.owners(t, 0)[u.repos[0]] == "http://"+u.replicas[1].door.addr() {
-		return u.replicas[1]
-	}
-	return u.replicas[0]
-}
-
-// addGuarded starts one more tunnel, alone, which serves with a certificate of its own.
-func (u *upgrade) addGuarded(t *testing.T) {
-	t.Helper()
-	certificate, key := selfsigned.Until(t, time.Now().Add(90*24*time.Hour)).Write(t, t.TempDir())
-	p := &process{name: "guarded tunnel", binary: u.tunnels[0].binary, addr: loopback.Addr(t), log: filepath.Join(t.TempDir(), "log"), certificate: certificate}
-	p.env = append(slices.Clone(u.tunnels[0].env), "LEAT_LISTEN_ADDR="+p.addr, "LEAT_REDIS_URL=", "LEAT_TUNNEL_ADVERTISE_URL=",
-		"LEAT_TUNNEL_PEER_LISTEN_ADDR="+loopback.Addr(t), "LEAT_TLS_CERT_FILE="+certificate, "LEAT_TLS_KEY_FILE="+key)
-	u.tunnels = append(u.tunnels, p)
-	p.start(t)
-}
-
-// greet makes a connection with TLS, and trusts the certificate of the process as it is on disk.
-func (p *process) greet(t *testing.T) error {
-	t.Helper()
-	text, err := os.ReadFile(p.certificate)
-	if err != nil {
-		t.Fatal(err)
-	}
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(text)
-	conn, err := (&tls.Dialer{Config: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}).DialContext(t.Context(), "tcp", p.addr)
-	if err == nil {
-		_ = conn.Close()
-	}
-	return err
-}
 
 // content returns what the service of the real cluster has there.
 func (u *upgrade) content(t *testing.T) string {
 	t.Helper()
-	body, err := fetch(t.Context(), u.cluster.HTTPClient(), u.cluster.Host()+"/api/v1/namespaces/"+ownSpace+"/configmaps/serial", "")
+	body, err := contentOf(t, u.cluster)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return body
+}
+
+func contentOf(t *testing.T, cluster *localkube.ControlPlane) (string, error) {
+	t.Helper()
+	return fetch(t.Context(), cluster.HTTPClient(), cluster.Host()+"/api/v1/namespaces/"+ownSpace+"/configmaps/serial", "")
 }
 
 // runbook requires that the page to which an alert links has a section for it that says what to do.
@@ -172,12 +61,16 @@ func (u *upgrade) strikes(t *testing.T, p *prometheus, d disaster) figures {
 	if d.delivers {
 		u.arrive(t)
 		f.arrived = time.Since(began)
+	} else {
+		u.commitWith(t, u.repos[0], d.files)
 	}
 	alert := p.awaitFiring(t, d.alert)
 	f.seen, f.fired = alert.ActiveAt.Sub(began), time.Since(began)
 	runbook(t, alert)
+	if d.meanwhile != nil {
+		d.meanwhile(t, u)
+	}
 	if !d.delivers {
-		u.commit(t, u.repos[0])
 		if after := u.content(t); after != before {
 			t.Errorf("the cluster has %s, want what it had: %s", after, before)
 		}
@@ -186,12 +79,19 @@ func (u *upgrade) strikes(t *testing.T, p *prometheus, d disaster) figures {
 	d.repair(t, u)
 	u.arrive(t)
 	f.recovered = time.Since(repaired)
+	var firing []string
+	for _, alert := range p.alerts(t) {
+		firing = append(firing, alert.Labels["alertname"])
+	}
 	p.awaitQuiet(t)
 	f.quiet = time.Since(repaired)
-	t.Logf("%s: %s, its condition after %s, fired here after %s; after the repair a commit arrived in %s, and the alert ended in %s",
-		d.name, d.alert, f.seen, f.fired, f.recovered, f.quiet)
+	t.Logf("%s: %s, its condition after %s, fired here after %s; after the repair a commit arrived in %s, and the alerts %v ended in %s",
+		d.name, d.alert, f.seen, f.fired, f.recovered, firing, f.quiet)
 	return f
 }
+
+// gameDay is what the hub of a game day has.
+var gameDay = scale{disk: 64, standby: true}
 
 // TestSlowGameDay has disasters befall a whole hub with an agent in a real cluster, one after the other, under
 // a real Prometheus with the rules as they are shipped, in haste. With LEAT_GAMEDAY, it writes the page of
@@ -204,7 +104,7 @@ func TestSlowGameDay(t *testing.T) {
 	for _, service := range []string{"gitcache", "distributor", "tunnel", "agent"} {
 		programs = filepath.Dir(build(t, service))
 	}
-	u := newUpgrade(t, programs)
+	u := newUpgrade(t, programs, gameDay)
 	u.addGuarded(t)
 	p := startPrometheus(t, slices.Concat(u.replicas, u.distributors, u.tunnels, []*process{u.agent}))
 	u.arrive(t)
@@ -228,19 +128,19 @@ func gameDayPage(all []figures, now time.Time) string {
 <!-- Written by `+"`make gameday`"+`.
      Edit test/fault/gameday_test.go, not this page. -->
 
-`+"`make gameday`"+` starts a whole hub, with two replicas of each part, an agent in a real cluster, and a Prometheus with the [rules](../../deploy/prometheus/rules.yaml).
+`+"`make gameday`"+` starts a whole hub, with two replicas of each part on disks of %d MiB, a PostgreSQL with a synchronous standby, an agent in a real cluster, and a Prometheus with the [rules](../../deploy/prometheus/rules.yaml).
 It breaks one thing after the other, waits for the alert, does to the processes what the [runbook](runbooks.md) says, and writes this page.
 Commands of the runbooks are not run: there is no Kubernetes below this hub.
 Each time it requires that the cluster keeps what it has, that a commit arrives, and that every alert ends.
 
-The run of %s divided all durations of the rules by %d, leases lasted 3 s instead of 15 s, and mirrors were polled every 5 s.
+The run of %s divided all durations of the rules and the hour of the Git host by %d, leases lasted 3 s instead of 15 s, and mirrors were polled every 5 s.
 *Seen after* is how long the condition of the alert took to hold, as measured, and *alert after* adds for how long it has to hold in the rules as they are shipped.
 *During it* is how long a commit took to arrive that was pushed at the beginning, and *after the repair* one that was pushed then, as measured, the start of what was broken included.
-Not broken so far: a disk that is full, a clock that is off, and a PostgreSQL whose standby takes over at another address.
+Not broken so far: a clock that is off, two things at once, and a Redis that fails over.
 
 | disaster | alert | seen after | alert after | during it | after the repair | what people see |
 |---|---|---|---|---|---|---|
-`, now.UTC().Format(time.DateOnly), haste)
+`, gameDay.disk, now.UTC().Format(time.DateOnly), haste)
 	for _, f := range all {
 		during := "does not"
 		if f.delivers {

@@ -35,6 +35,8 @@ type scale struct {
 	lease                time.Duration // how long a lease lives without renewal
 	poll                 time.Duration
 	hold                 time.Duration // how long the upstream takes to answer once all is cloned
+	disk                 int           // MiB of the disk of each gitcache and each distributor; zero: that of this machine
+	standby              bool          // PostgreSQL has one
 }
 
 // chosenScale returns the short form, or with LEAT_FAULT_LONG the long one, with the leases of
@@ -97,6 +99,7 @@ func (f *fleet) add(t *testing.T) int {
 	redis, door := newWire(t, f.redis.Addr()), newWire(t, addr)
 	replica := &process{
 		name: name, binary: f.binary, addr: addr, log: filepath.Join(t.TempDir(), "log"), dir: dir, redis: redis, door: door,
+		disk: newDisk(t, dir, f.scale.disk),
 		env: []string{
 			"LEAT_LISTEN_ADDR=" + addr,
 			"LEAT_REDIS_URL=redis://" + redis.addr() + "/0",

@@ -6,6 +6,7 @@ package fault_test
 import (
 	"crypto/ed25519"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"path/filepath"
 	"strings"
@@ -38,6 +39,7 @@ type hub struct {
 	*fleet
 	distributors []*process
 	postgres     *postgrestest.Server
+	standby      *postgrestest.Server // nil unless the scale has it
 	// settings are added to each distributor's.
 	settings []string
 	resync   time.Duration
@@ -86,6 +88,10 @@ func (h *hub) addDistributors(t *testing.T, replicas int, binary string) {
 	t.Helper()
 	h.postgres = postgrestest.New(t)
 	database := h.postgres.Database(t)
+	if h.scale.standby {
+		h.standby = h.postgres.Standby(t)
+		database = strings.Replace(database, h.postgres.Addr(), h.postgres.Addr()+","+h.standby.Addr(), 1) + "?target_session_attrs=read-write"
+	}
 	for range replicas {
 		h.addDistributor(t, binary, database)
 	}
@@ -97,6 +103,7 @@ func (h *hub) addDistributor(t *testing.T, binary, database string) {
 	p := &process{
 		name: fmt.Sprintf("distributor-%d", number), binary: binary, addr: loopback.Addr(t), log: filepath.Join(t.TempDir(), "log"), dir: t.TempDir(),
 	}
+	p.disk = newDisk(t, p.dir, h.scale.disk)
 	p.env = []string{
 		"LEAT_LISTEN_ADDR=" + p.addr,
 		"LEAT_SERVICE_SECRET=" + hubkeys.Secret(identity.ServiceDistributor),
@@ -117,11 +124,19 @@ func (h *hub) addDistributor(t *testing.T, binary, database string) {
 // number in a ConfigMap.
 func (h *hub) commit(t *testing.T, repository string) (number int) {
 	t.Helper()
+	return h.commitWith(t, repository, nil)
+}
+
+// commitWith is commit, and writes more files.
+func (h *hub) commitWith(t *testing.T, repository string, more map[string]string) (number int) {
+	t.Helper()
 	h.mu.Lock()
 	number = len(h.commits)
 	h.mu.Unlock()
 	manifest := fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: serial}\ndata: {number: \"%d\"}\n", number)
-	id := h.upstream.Repo(t, repository).Commit(t, "main", map[string]string{"app/config.yaml": manifest, "other/file": "never changes"})
+	files := map[string]string{"app/config.yaml": manifest, "other/file": "never changes"}
+	maps.Copy(files, more)
+	id := h.upstream.Repo(t, repository).Commit(t, "main", files)
 	h.mu.Lock()
 	h.commits[id], h.heads[repository] = number, id
 	h.mu.Unlock()

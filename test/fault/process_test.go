@@ -68,6 +68,7 @@ func build(t *testing.T, service string) string {
 type process struct {
 	name, binary, addr, log string
 	dir                     string // the data folder
+	disk                    *disk  // what holds dir; nil: a disk of this machine
 	redis                   *wire  // its connection to Redis
 	door                    *wire  // where other replicas of gitcache reach it
 	// probed is the setting of the address that answers probes. Empty: the internal listener's.
@@ -91,7 +92,7 @@ func (p *process) start(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	p.cmd = exec.Command(p.binary)
+	p.cmd = p.disk.command(p.binary)
 	if p.internal == "" {
 		p.internal = loopback.Addr(t)
 	}

@@ -85,9 +85,9 @@ type upgrade struct {
 }
 
 // newUpgrade starts everything with the programs of a folder.
-func newUpgrade(t *testing.T, programs string) *upgrade {
+func newUpgrade(t *testing.T, programs string, sc scale) *upgrade {
 	t.Helper()
-	sc := scale{repositories: 1, lease: 3 * time.Second, poll: 5 * time.Second}
+	sc.repositories, sc.lease, sc.poll = 1, 3*time.Second, 5*time.Second
 	u := &upgrade{hub: newContent(t, sc, filepath.Join(programs, "gitcache")), ca: selfsigned.New(t, "localhost")}
 	u.resync = 5 * time.Second
 	peers := []string{loopback.Addr(t), loopback.Addr(t)}
@@ -170,18 +170,25 @@ func (u *upgrade) join(t *testing.T, binary string) {
 			},
 		}}},
 	)
-	joined, err := u.admin(t, 0).CreateJoinToken(t.Context(), &fleetv1.CreateJoinTokenRequest{Cluster: realCluster})
+	u.agent = u.startAgent(t, realCluster, binary, u.cluster)
+}
+
+// startAgent starts the first agent of a cluster of the catalog.
+func (u *upgrade) startAgent(t *testing.T, cluster, binary string, in *localkube.ControlPlane) *process {
+	t.Helper()
+	joined, err := u.admin(t, 0).CreateJoinToken(t.Context(), &fleetv1.CreateJoinTokenRequest{Cluster: cluster})
 	if err != nil {
 		t.Fatal(err)
 	}
-	u.agent = &process{name: "agent", binary: binary, log: filepath.Join(t.TempDir(), "log"), probed: "LEAT_LISTEN_ADDR"}
-	u.agent.env = []string{
+	agent := &process{name: "agent of " + cluster, binary: binary, log: filepath.Join(t.TempDir(), "log"), probed: "LEAT_LISTEN_ADDR"}
+	agent.env = []string{
 		"LEAT_AGENT_HUB_URL=" + u.door.url(),
 		"LEAT_AGENT_JOIN_TOKEN=" + joined.GetJoinToken(),
 		"LEAT_AGENT_DATA_DIR=" + t.TempDir(),
-		"LEAT_AGENT_KUBECONFIG=" + u.cluster.KubeconfigPath(),
+		"LEAT_AGENT_KUBECONFIG=" + in.KubeconfigPath(),
 	}
-	u.agent.start(t)
+	agent.start(t)
+	return agent
 }
 
 // load starts everybody who uses the hub, until ctx is done.
@@ -415,7 +422,7 @@ func TestUpgradeFromTheVersionBefore(t *testing.T) {
 	for _, service := range []string{"gitcache", "distributor", "tunnel", "agent"} {
 		current = filepath.Dir(build(t, service))
 	}
-	u := newUpgrade(t, old)
+	u := newUpgrade(t, old, scale{})
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	defer running.Wait()

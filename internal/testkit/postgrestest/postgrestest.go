@@ -44,7 +44,12 @@ type Server struct {
 // fails the test.
 func New(t testing.TB) *Server {
 	t.Helper()
-	initdb, postgres := find(t, "initdb"), find(t, "postgres")
+	return start(t, "initdb", "-U", "leat", "--auth=trust", "--no-sync", "--locale=C", "--encoding=UTF8")
+}
+
+// start makes the data of a server with a program of PostgreSQL, and starts the server.
+func start(t testing.TB, program string, args ...string) *Server {
+	t.Helper()
 	// Not t.TempDir: its parents are closed to other users, and the path may be too long for a
 	// socket.
 	dir := filepath.Join(top(t), "leat-postgres-"+rand.Text())
@@ -52,21 +57,48 @@ func New(t testing.TB) *Server {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	s := &Server{t: t, dir: dir, path: postgres, port: freePort(t)}
-	s.url = "postgres://leat@127.0.0.1:" + s.port + "/"
+	s := &Server{t: t, dir: dir, path: find(t, "postgres"), port: freePort(t)}
+	s.url = "postgres://leat@" + s.Addr() + "/"
 	if os.Geteuid() == 0 {
 		if err := os.Chown(dir, nobody, nobody); err != nil {
 			t.Fatal(err)
 		}
 	}
-	cmd := unprivileged(exec.CommandContext(t.Context(), initdb, "-D", s.data(), "-U", "leat", "--auth=trust", "--no-sync", "--locale=C", "--encoding=UTF8"))
+	cmd := unprivileged(exec.CommandContext(t.Context(), find(t, program), append([]string{"-D", s.data()}, args...)...))
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("initdb: %v\n%s", err, out)
+		t.Fatalf("%s: %v\n%s", program, err, out)
 	}
 	s.Start(t)
 	t.Cleanup(s.Kill)
 	return s
 }
+
+// Standby starts a server at another address that has what this one has. From then on this one
+// acknowledges only what the standby has written, too.
+func (s *Server) Standby(t testing.TB) *Server {
+	t.Helper()
+	standby := start(t, "pg_basebackup", "-h", "127.0.0.1", "-p", s.port, "-U", "leat", "--write-recovery-conf", "--checkpoint=fast", "--no-sync")
+	s.run(t, "ALTER SYSTEM SET synchronous_standby_names = '*'")
+	s.run(t, "SELECT pg_reload_conf()")
+	return standby
+}
+
+// Promote makes a standby take over, and returns when it takes changes.
+func (s *Server) Promote(t testing.TB) {
+	t.Helper()
+	s.run(t, "SELECT pg_promote()")
+}
+
+func (s *Server) run(t testing.TB, statement string) {
+	t.Helper()
+	psql := exec.CommandContext(context.Background(), find(t, "psql"), "--dbname="+s.url+"postgres", "--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", "--command="+statement)
+	if out, err := psql.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", statement, err, out)
+	}
+}
+
+// Addr returns the address of the server.
+func (s *Server) Addr() string { return "127.0.0.1:" + s.port }
 
 // memory is a folder in memory, on Linux.
 const memory = "/dev/shm"
