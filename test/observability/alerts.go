@@ -157,7 +157,8 @@ func hubAlerts() []alert {
 	return []alert{
 		{
 			name: "LeatTunnelReplicasLost", severity: warning, lasts: "10m",
-			expr:        `max(leat_tunnel_replica_count) < max(max_over_time(leat_tunnel_replica_count[2h]))`,
+			// One that was killed and starts again counts twice for a moment.
+			expr:        `max(leat_tunnel_replica_count) < max(max_over_time(min_over_time(leat_tunnel_replica_count[5m])[2h:1m]))`,
 			summary:     "Only {{ $value }} replicas of the tunnel live.",
 			description: "There were more within two hours. Unless somebody scaled them down, look at the pods: kubectl -n leat get pods.",
 		},

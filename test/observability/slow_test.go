@@ -151,7 +151,7 @@ func drills() []drill {
 		{"LeatCertificateEnds", "10m", `leat_serve_certificate_remaining_seconds{instance="a"}`, "-1x60", "259200x60"},
 		{"LeatRolloutHalted", "10m", `leat_distributor_rollout_runs{state="halted"}`, "1x60", "0x60"},
 		{"LeatWebhooksRefused", "30m", `leat_webhook_received_total{leat_webhook_provider="github",leat_webhook_outcome="refused"}`, "0+0.7x60", "0+0.6x60"},
-		{"LeatTunnelReplicasLost", "50m", `leat_tunnel_replica_count{instance="a"}`, "3x30 2x30", "3x60"},
+		{"LeatTunnelReplicasLost", "50m", `leat_tunnel_replica_count{instance="a"}`, "3x30 2x30", "2x20 3x2 2x40"},
 		{"LeatNotificationsDead", "20m", `leat_notifications_attempts_total{sink="email",outcome="dead"}`, "0x10 1x40", "0x60"},
 		{"LeatAuditRecordsLost", "20m", `leat_audit_dropped_total{instance="a",output="file",reason="timeout"}`, "0x10 1x40", "0x60"},
 		{"LeatBreakGlassUsed", "20m", `leat_distributor_break_glass_calls_total{instance="a"}`, "0x10 1x40", "0x60"},
