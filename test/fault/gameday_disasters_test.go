@@ -128,6 +128,7 @@ func tunnelFreezes() disaster {
 				_, err := fetch(ctx, http.DefaultClient, other.url()+"/clusters/"+realCluster+"/api/v1/namespaces/default/pods/box", u.person())
 				return err
 			})
+			await.True(t, "the hub to forget "+victim.name, func() bool { return other.metric(t, "leat_tunnel_replica_count") == 1 })
 		},
 		repair: func(t *testing.T, u *upgrade) {
 			t.Helper()
@@ -210,7 +211,7 @@ func fullDisks() []disaster {
 		},
 		{
 			name: "the disks of the distributors are full", alert: "LeatDiskFull",
-			users: "new content that needs more room than can be evicted waits; its services have the reason `STORAGE_FULL`",
+			users: "new content that needs more room than can be evicted waits; its services report that the disk is full",
 			files: ballast(4 << 20),
 			strike: func(t *testing.T, u *upgrade) {
 				t.Helper()
@@ -225,7 +226,7 @@ func fullDisks() []disaster {
 					var problems []string
 					for _, document := range documents {
 						problem := document.GetService().GetStatus().GetProblem()
-						if problem.GetReason().String() == "REASON_STORAGE_FULL" && strings.Contains(problem.GetMessage(), "an operator must give it room") {
+						if strings.Contains(problem.GetMessage(), "its disk is full") && strings.Contains(problem.GetMessage(), "an operator must give it room") {
 							problems = append(problems, problem.GetMessage())
 						}
 					}
