@@ -61,12 +61,13 @@ func (u *upgrade) strikes(t *testing.T, p *prometheus, d disaster) figures {
 	if d.delivers {
 		u.arrive(t)
 		f.arrived = time.Since(began)
-	} else {
-		u.commitWith(t, u.repos[0], d.files)
 	}
 	alert := p.awaitFiring(t, d.alert)
 	f.seen, f.fired = alert.ActiveAt.Sub(began), time.Since(began)
 	runbook(t, alert)
+	if !d.delivers {
+		u.commitWith(t, u.repos[0], d.files)
+	}
 	if d.meanwhile != nil {
 		d.meanwhile(t, u)
 	}
