@@ -240,7 +240,7 @@ func (s Status) plain() Status {
 	return s
 }
 
-// RemovalError says that a look would remove so many profiles that the cause is more likely a mistake than clusters that are gone, such as
+// RemovalError is that a look would remove so many profiles that the cause is more likely a mistake than clusters that are gone, such as
 // a person whose binding was removed.
 type RemovalError struct{ Remove, Managed int }
 

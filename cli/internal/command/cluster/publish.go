@@ -208,7 +208,7 @@ func (p *publisher) look(ctx context.Context) error {
 	return p.carryOut(ctx, p.params.Compare(existing, wanted, p.looked))
 }
 
-// carryOut makes a change, and says so.
+// carryOut makes a change, and prints what it has changed.
 func (p *publisher) carryOut(ctx context.Context, change clusterprofile.Change) error {
 	result := published{Applied: []string{}, Removed: []string{}, Foreign: change.Foreign}
 	for _, profile := range change.Apply {
@@ -219,7 +219,7 @@ func (p *publisher) carryOut(ctx context.Context, change clusterprofile.Change) 
 		result.Applied = append(result.Applied, profile.Name)
 	}
 	if err := change.Guard(); err != nil && !p.allowRemovals {
-		return errors.Join(p.say(result), p.refuse(err))
+		return errors.Join(p.print(result), p.refuse(err))
 	}
 	for _, profile := range change.Remove {
 		if err := p.patiently(ctx, func(ctx context.Context) error { return p.store.Remove(ctx, profile) }); err != nil {
@@ -228,7 +228,7 @@ func (p *publisher) carryOut(ctx context.Context, change clusterprofile.Change) 
 		delete(p.known, profile.Name)
 		result.Removed = append(result.Removed, profile.Name)
 	}
-	return p.say(result)
+	return p.print(result)
 }
 
 // refuse is what happens instead of removals that look like a mistake. With --follow the others are still kept.
@@ -249,7 +249,7 @@ type published struct {
 	Foreign []string `json:"foreign,omitempty"` // left to another cluster manager
 }
 
-func (p *publisher) say(result published) error {
+func (p *publisher) print(result published) error {
 	if p.format == "json" {
 		return json.NewEncoder(p.session.Out).Encode(result)
 	}
