@@ -124,11 +124,15 @@ func (p *prometheus) awaitFiring(t *testing.T, name string) (found firing) {
 	return found
 }
 
-// awaitQuiet waits until no alert fires.
+// objective begins the names of the alerts about the share of deliveries that fail. They look back for days, so a disk that
+// was full keeps them for longer than the game day lasts.
+const objective = "LeatDeliveriesMissObjective"
+
+// awaitQuiet waits until no alert fires but those of the objective.
 func (p *prometheus) awaitQuiet(t *testing.T) {
 	t.Helper()
 	await.Poll(t, "all alerts to end", pause, func() (bool, string) {
-		all := p.alerts(t)
+		all := slices.DeleteFunc(p.alerts(t), func(f firing) bool { return strings.HasPrefix(f.Labels["alertname"], objective) })
 		return len(all) == 0, fmt.Sprint(all)
 	})
 }

@@ -132,7 +132,7 @@ func gameDayPage(all []figures, now time.Time) string {
 `+"`make gameday`"+` starts a whole hub, with two replicas of each part on disks of %d MiB, a PostgreSQL with a synchronous standby, an agent in a real cluster, and a Prometheus with the [rules](../../deploy/prometheus/rules.yaml).
 It breaks one thing after the other, waits for the alert, does to the processes what the [runbook](runbooks.md) says, and writes this page.
 Commands of the runbooks are not run: there is no Kubernetes below this hub.
-Each time it requires that the cluster keeps what it has, that a commit arrives, and that every alert ends.
+Each time it requires that the cluster keeps what it has, that a commit arrives, and that every alert ends but those of the objective, which look back for days.
 
 The run of %s divided all durations of the rules and the hour of the Git host by %d, leases lasted 3 s instead of 15 s, and mirrors were polled every 5 s.
 *Seen after* is how long the condition of the alert took to hold, as measured, and *alert after* adds for how long it has to hold in the rules as they are shipped.
