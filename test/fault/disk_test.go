@@ -14,8 +14,8 @@ import (
 	"github.com/leatdev/leat/internal/kit/childproc"
 )
 
-// disk is a small file system in memory that holds a folder. It is in a mount namespace of its own, for
-// which nobody has to be root, so only the processes that are started in it see it.
+// disk is a small file system in memory that holds a folder. It is in a mount namespace of its own,
+// which needs no root. Only the processes that are started in it see it.
 type disk struct {
 	dir       string
 	holder    int // the process that keeps it while no other one is in it
@@ -48,7 +48,7 @@ func newDisk(t *testing.T, dir string, mebibytes int) *disk {
 	return &disk{dir: dir, holder: holder.Process.Pid, mebibytes: mebibytes}
 }
 
-// command returns a command that sees the disk; any command if there is none.
+// command returns a command that sees the disk. Without a disk, it is an ordinary command.
 func (d *disk) command(name string, args ...string) *exec.Cmd {
 	if d == nil {
 		return exec.Command(name, args...)

@@ -6,6 +6,7 @@
 package clusterprofile
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"reflect"
@@ -221,14 +222,41 @@ func (p *Profile) since(former *Profile, now time.Time) *Profile {
 	return &dated
 }
 
-// sameAs reports whether a profile in the cluster has all that p has. It may have more labels.
+// sameAs reports whether a profile in the cluster has all that p has. It may have more labels, of others.
 func (p *Profile) sameAs(found *Profile) bool {
+	for _, key := range found.ownLabels() {
+		if _, ok := p.Labels[key]; !ok {
+			return false
+		}
+	}
 	for key, value := range p.Labels {
 		if got, ok := found.Labels[key]; !ok || got != value {
 			return false
 		}
 	}
 	return p.Spec == found.Spec && reflect.DeepEqual(p.Status.plain(), found.Status.plain())
+}
+
+// ownLabels returns the keys of the labels that Leat has set in a profile of the cluster, by the owners of its fields.
+func (p *Profile) ownLabels() []string {
+	var keys []string
+	for _, entry := range p.ManagedFields {
+		if entry.Manager != fieldManager || entry.Subresource != "" || entry.FieldsV1 == nil {
+			continue
+		}
+		var fields struct {
+			Metadata struct {
+				Labels map[string]any `json:"f:labels"`
+			} `json:"f:metadata"`
+		}
+		if json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) != nil {
+			continue // the API server checks what it stores
+		}
+		for field := range fields.Metadata.Labels {
+			keys = append(keys, strings.TrimPrefix(field, "f:"))
+		}
+	}
+	return keys
 }
 
 // plain returns the status with instants that compare.

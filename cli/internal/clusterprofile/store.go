@@ -46,9 +46,9 @@ func (s *Store) List(ctx context.Context) ([]*Profile, error) {
 			return nil, fmt.Errorf("list ClusterProfiles: %w", err)
 		}
 		for _, item := range page.Items {
-			profile := &Profile{}
-			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(item.Object, profile); err != nil {
-				return nil, fmt.Errorf("read ClusterProfile %s: %w", item.GetName(), err)
+			profile, err := read(&item)
+			if err != nil {
+				return nil, err
 			}
 			all = append(all, profile)
 		}
@@ -58,23 +58,33 @@ func (s *Store) List(ctx context.Context) ([]*Profile, error) {
 	}
 }
 
-// Apply makes a profile, or changes one: first what it is, and then its state, because the API keeps them apart.
-func (s *Store) Apply(ctx context.Context, profile *Profile) error {
+func read(object *unstructured.Unstructured) (*Profile, error) {
+	profile := &Profile{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, profile); err != nil {
+		return nil, fmt.Errorf("read ClusterProfile %s: %w", object.GetName(), err)
+	}
+	return profile, nil
+}
+
+// Apply makes a profile, or changes one: first what it is, and then its state, because the API keeps them apart. It returns the profile
+// as List does.
+func (s *Store) Apply(ctx context.Context, profile *Profile) (*Profile, error) {
+	var live *unstructured.Unstructured
 	for _, part := range []struct {
 		without string
 		of      []string // subresources
 	}{{"status", nil}, {"spec", []string{"status"}}} {
 		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(profile)
 		if err != nil {
-			return fmt.Errorf("write ClusterProfile %s: %w", profile.Name, err)
+			return nil, fmt.Errorf("write ClusterProfile %s: %w", profile.Name, err)
 		}
 		delete(content, part.without)
 		options := metav1.ApplyOptions{FieldManager: fieldManager, Force: true}
-		if _, err := s.profiles.Apply(ctx, profile.Name, &unstructured.Unstructured{Object: content}, options, part.of...); err != nil {
-			return fmt.Errorf("apply ClusterProfile %s: %w", profile.Name, err)
+		if live, err = s.profiles.Apply(ctx, profile.Name, &unstructured.Unstructured{Object: content}, options, part.of...); err != nil {
+			return nil, fmt.Errorf("apply ClusterProfile %s: %w", profile.Name, err)
 		}
 	}
-	return nil
+	return read(live)
 }
 
 // Remove deletes a profile that List returned. One that is gone, or was made again since, is left alone.

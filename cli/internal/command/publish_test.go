@@ -74,6 +74,24 @@ func (i *inventory) get(t *testing.T, name string) map[string]any {
 	return object
 }
 
+// labels returns the labels of a profile.
+func (i *inventory) labels(t *testing.T, name string) string {
+	t.Helper()
+	return fmt.Sprint(i.get(t, name)["metadata"].(map[string]any)["labels"])
+}
+
+// label gives a cluster these labels and no others.
+func (i *inventory) label(t *testing.T, cluster, labels string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "cluster.yaml")
+	if err := os.WriteFile(file, []byte("apiVersion: leat.dev/v1\nkind: Cluster\nmetadata: {name: "+cluster+", labels: {"+labels+"}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, words, code := i.leat(t.Context(), "apply", "-f", file); code != 0 {
+		t.Fatal(words)
+	}
+}
+
 // TestPublish makes ClusterProfiles of a real hub's clusters in a real API server.
 func TestPublish(t *testing.T) {
 	t.Parallel()
@@ -113,13 +131,11 @@ func TestPublish(t *testing.T) {
 	i.asPod(t)
 	i.published(t, "clusterprofile/berlin applied\n", "--selector", "city=berlin")
 	i.published(t, "clusterprofile/oslo applied\nclusterprofile/rome applied\n")
-	oslo := i.get(t, "oslo")
-	delete(oslo["metadata"].(map[string]any), "managedFields")
-	state := oslo["status"].(map[string]any)
+	state := i.get(t, "oslo")["status"].(map[string]any)
 	if got, want := fmt.Sprint(state["accessProviders"]), "[map[cluster:map[server:https://127.0.0.1:1/clusters/oslo] name:leat]]"; got != want {
 		t.Errorf("access: got %s, want %s", got, want)
 	}
-	if got, want := fmt.Sprint(oslo["metadata"].(map[string]any)["labels"]), "map[city:oslo stage:prod x-k8s.io/cluster-manager:leat]"; got != want {
+	if got, want := i.labels(t, "oslo"), "map[city:oslo stage:prod x-k8s.io/cluster-manager:leat]"; got != want {
 		t.Errorf("labels: got %s, want %s", got, want)
 	}
 	condition := state["conditions"].([]any)[0].(map[string]any)
@@ -138,13 +154,21 @@ func TestPublish(t *testing.T) {
 	if want := `{"applied":["rome"],"removed":[],"foreign":["bern"]}` + "\n"; out != want || code != 0 {
 		t.Errorf("got %d, %q and %q, want %q", code, out, words, want)
 	}
-	if got, want := fmt.Sprint(i.get(t, "rome")["metadata"].(map[string]any)["labels"]), "map[city:rome mine:1 stage:prod x-k8s.io/cluster-manager:leat]"; got != want {
+	if got, want := i.labels(t, "rome"), "map[city:rome mine:1 stage:prod x-k8s.io/cluster-manager:leat]"; got != want {
 		t.Errorf("labels: got %s, want %s", got, want)
 	}
 	if _, words, _ := i.publish(t); !strings.Contains(words, "clusterprofile/bern is of another cluster manager") {
 		t.Errorf("got %q, want a word about bern", words)
 	}
 
+	// A label that the cluster loses goes, and the one that somebody gave to the profile stays.
+	i.label(t, "rome", "city: rome")
+	if out, _, _ := i.publish(t); out != "clusterprofile/rome applied\n" {
+		t.Errorf("got %q, want the change of rome", out)
+	}
+	if got, want := i.labels(t, "rome"), "map[city:rome mine:1 x-k8s.io/cluster-manager:leat]"; got != want {
+		t.Errorf("labels: got %s, want %s", got, want)
+	}
 	i.leat(t.Context(), "delete", "cluster/berlin")
 	i.published(t, "clusterprofile/berlin deleted\n")
 	i.follow(t)
@@ -277,6 +301,10 @@ func (i *inventory) follow(t *testing.T) {
 	await.True(t, "the profile of a new cluster", func() bool { return paris() == "NotEnrolled<nil>" })
 	i.hub.Agent(t, "paris")
 	await.True(t, "its agent in the profile", func() bool { return paris() == "AgentConnectedmap[kubernetes:v1.36.3]" })
+	i.label(t, "paris", "city: paris, new: label")
+	await.True(t, "a label", func() bool { return i.labels(t, "paris") == "map[city:paris new:label x-k8s.io/cluster-manager:leat]" })
+	i.label(t, "paris", "city: paris")
+	await.True(t, "its end", func() bool { return i.labels(t, "paris") == "map[city:paris x-k8s.io/cluster-manager:leat]" })
 	i.leat(t.Context(), "delete", "cluster/rome")
 	await.True(t, "the end of a profile", func() bool { return i.get(t, "rome") == nil })
 	cancel()

@@ -10,12 +10,28 @@ import (
 	"net/http"
 
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/leatdev/leat/cli/internal/failure"
 )
 
 const (
 	maxAnswer   = 64 << 20 // bytes of one answer
 	callsPerSec = 50       // the client's own limit
 )
+
+// Load returns how a cluster is reached by a kubeconfig and one of its contexts, and the namespace that is meant there by default. An empty
+// file is the user's own or, in a pod, the pod's account; an empty context the current one.
+func Load(kubeconfig, kubeContext string) (config *rest.Config, namespace string, err error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = kubeconfig
+	file := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: kubeContext})
+	if config, err = file.ClientConfig(); err != nil {
+		return nil, "", failure.New(fmt.Sprintf("cannot use the kubeconfig: %v", err), "Check --kubeconfig and --kube-context; kubectl config get-contexts lists contexts.")
+	}
+	namespace, _, err = file.Namespace()
+	return config, namespace, err
+}
 
 // Bounded returns a copy of a configuration with which clients read at most 64 MiB of an answer, ask at most 50 times a
 // second, and print no warnings of the API server.

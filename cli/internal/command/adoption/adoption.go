@@ -7,15 +7,14 @@ package adoption
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/leatdev/leat/cli/internal/failure"
 	"github.com/leatdev/leat/cli/internal/helmrelease"
+	"github.com/leatdev/leat/cli/internal/kubeclient"
 	"github.com/leatdev/leat/cli/internal/session"
 )
 
@@ -63,14 +62,7 @@ func (r *reach) config(ctx context.Context, cluster string) (config *rest.Config
 		config, err = r.session.Kubernetes(ctx, cluster)
 		return config, "default", err
 	}
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = r.kubeconfig
-	file := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: r.kubeContext})
-	if config, err = file.ClientConfig(); err != nil {
-		return nil, "", failure.New(fmt.Sprintf("cannot use the kubeconfig: %v", err), "Check --kubeconfig and --kube-context; kubectl config get-contexts lists contexts.")
-	}
-	namespace, _, err = file.Namespace()
-	return config, namespace, err
+	return kubeclient.Load(r.kubeconfig, r.kubeContext)
 }
 
 // explained returns the failure for an error about a release.

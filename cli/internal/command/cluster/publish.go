@@ -16,12 +16,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/leatdev/leat/cli/internal/client"
 	"github.com/leatdev/leat/cli/internal/clusterprofile"
 	"github.com/leatdev/leat/cli/internal/failure"
+	"github.com/leatdev/leat/cli/internal/kubeclient"
 	"github.com/leatdev/leat/cli/internal/session"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/internal/contract/objectname"
@@ -111,7 +110,7 @@ func (f publishFlags) open(ctx context.Context, s *session.Session) (*publisher,
 	if wrong := validation.IsValidLabelValue(f.manager); f.manager == "" || len(wrong) > 0 {
 		return nil, failure.Usage("--manager %q cannot be the value of a label", f.manager)
 	}
-	config, namespace, err := f.reach()
+	config, namespace, err := kubeclient.Load(f.kubeconfig, f.kubeContext)
 	if err != nil {
 		return nil, err
 	}
@@ -128,19 +127,6 @@ func (f publishFlags) open(ctx context.Context, s *session.Session) (*publisher,
 	p.params = clusterprofile.Params{Manager: f.manager, CAPEM: p.hub.CAPEM()}
 	p.params.TunnelURL, err = s.TunnelURL(ctx, p.hub)
 	return p, err
-}
-
-// reach returns how the cluster with the profiles is reached, and the namespace that is meant there by default.
-func (f publishFlags) reach() (*rest.Config, string, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = f.kubeconfig
-	file := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: f.kubeContext})
-	config, err := file.ClientConfig()
-	if err != nil {
-		return nil, "", failure.New(fmt.Sprintf("cannot use the kubeconfig: %v", err), "Check --kubeconfig and --kube-context; kubectl config get-contexts lists contexts.")
-	}
-	namespace, _, err := file.Namespace()
-	return config, namespace, err
 }
 
 // see takes a message of the hub about clusters.
@@ -212,10 +198,12 @@ func (p *publisher) look(ctx context.Context) error {
 func (p *publisher) carryOut(ctx context.Context, change clusterprofile.Change) error {
 	result := published{Applied: []string{}, Removed: []string{}, Foreign: change.Foreign}
 	for _, profile := range change.Apply {
-		if err := p.patiently(ctx, func(ctx context.Context) error { return p.store.Apply(ctx, profile) }); err != nil {
+		if err := p.patiently(ctx, func(ctx context.Context) (err error) {
+			p.known[profile.Name], err = p.store.Apply(ctx, profile)
+			return err
+		}); err != nil {
 			return err
 		}
-		p.known[profile.Name] = profile
 		result.Applied = append(result.Applied, profile.Name)
 	}
 	if err := change.Guard(); err != nil && !p.allowRemovals {

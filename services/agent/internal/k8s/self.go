@@ -7,7 +7,7 @@ import "github.com/leatdev/leat/services/agent/internal/inventory"
 
 // Self is what the running agent is made of in its cluster. All of it stays the same while the process lives.
 type Self struct {
-	// Account is the agent's service account. Zero: the agent is none, as outside of its cluster.
+	// Account is the agent's service account. Zero: it has none, as outside of its cluster.
 	Account Account
 	// Workloads are the Pod of the process and the objects that own it, such as a ReplicaSet and a Deployment.
 	Workloads []inventory.Key
