@@ -14,6 +14,7 @@ import (
 	"github.com/leatdev/leat/cli/internal/migration"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/contract/objectname"
 )
 
 // appProject makes a project of an AppProject.
@@ -24,8 +25,7 @@ func appProject(o migration.Object, f *fleet) migration.Entry {
 		o.Fields.Note("", migration.Refused, "everything is imported into the project "+f.settings.Project+", as you have said; its limits are its own")
 		return o.Finish()
 	case f.project(o.Name).name == "":
-		o.Fields.Note("", migration.Refused, "the project default exists at the hub; give it these limits with leat edit project/default, if it should have them")
-		return o.Finish()
+		return appProjectDefault(o, f)
 	}
 	own := f.project(o.Name)
 	if own.limits == nil || own.limits.origin != o.Fields {
@@ -37,15 +37,8 @@ func appProject(o migration.Object, f *fleet) migration.Entry {
 		return o.Finish()
 	}
 	given := own.limits.wire
-	spec.Skip("syncWindows") // they are the services'
 	o.Fields.Note("spec.destinations", migration.Check, "lend the clusters to the project: add it to spec.shares of the project that has them (docs/guides/projects.md)")
-	spec.Without(migration.Check, "give people these rights with documents of the kinds Role and AccessBinding (docs/guides/access.md)", "roles")
-	spec.Without(migration.Check, "set spec.verification of the repositories (docs/guides/signatures.md)", "signatureKeys", "sourceIntegrity")
-	spec.Without(migration.Check, "set policy.serviceAccount of the services", "destinationServiceAccounts")
-	spec.Without(migration.Missing, "a project limits kinds without a namespace alone, by what it allows; bind the services' accounts to roles that allow no more",
-		"clusterResourceBlacklist", "namespaceResourceBlacklist", "namespaceResourceWhitelist")
-	spec.Without(migration.Needless, "an agent deletes only what its inventory has, so nothing is orphaned", "orphanedResources")
-	spec.Without(migration.Needless, "documents of a project are written by those who may", "sourceNamespaces", "permitOnlyProjectScopedClusters")
+	noteUnlimited(spec)
 	if proto.Size(given) == 0 {
 		given = nil
 	}
@@ -58,6 +51,31 @@ func appProject(o migration.Object, f *fleet) migration.Entry {
 	}
 	own.documents = append(own.documents, d)
 	return o.Finish(d)
+}
+
+// appProjectDefault returns the entry of the AppProject default, whose counterpart every hub has already. One without
+// limits, as Argo CD makes it, is imported by that. Limits are not: who has the right to may give them to the hub's.
+func appProjectDefault(o migration.Object, f *fleet) migration.Entry {
+	if proto.Size(limitsOf(o, f).wire) > 0 {
+		o.Fields.Note("", migration.Refused, "the project default exists at the hub; give it these limits with leat edit project/default, if it should have them")
+		return o.Finish()
+	}
+	spec := o.Fields.Part("spec")
+	spec.Skip("description")
+	noteUnlimited(spec)
+	return o.Finish(&fleetv1.Document{Object: &fleetv1.Document_Project{Project: &fleetv1.Project{Metadata: &typev1.Metadata{Name: objectname.Default}}}})
+}
+
+// noteUnlimited notes the fields of an AppProject for which a project has no limit.
+func noteUnlimited(spec *migration.Fields) {
+	spec.Skip("syncWindows") // they are the services'
+	spec.Without(migration.Check, "give people these rights with documents of the kinds Role and AccessBinding (docs/guides/access.md)", "roles")
+	spec.Without(migration.Check, "set spec.verification of the repositories (docs/guides/signatures.md)", "signatureKeys", "sourceIntegrity")
+	spec.Without(migration.Check, "set policy.serviceAccount of the services", "destinationServiceAccounts")
+	spec.Without(migration.Missing, "a project limits kinds without a namespace alone, by what it allows; bind the services' accounts to roles that allow no more",
+		"clusterResourceBlacklist", "namespaceResourceBlacklist", "namespaceResourceWhitelist")
+	spec.Without(migration.Needless, "an agent deletes only what its inventory has, so nothing is orphaned", "orphanedResources")
+	spec.Without(migration.Needless, "documents of a project are written by those who may", "sourceNamespaces", "permitOnlyProjectScopedClusters")
 }
 
 // allow returns the list of what patterns allow, nil for everything. Argo CD's begin with ! where they forbid.
