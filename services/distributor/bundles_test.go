@@ -12,6 +12,9 @@ import (
 	"strings"
 	"testing"
 
+	"connectrpc.com/connect"
+
+	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/internal/contract/digest"
 	"github.com/leatdev/leat/internal/runtime/rpcerr"
@@ -138,6 +141,49 @@ func TestGitcacheDownDuringFill(t *testing.T) {
 	}
 	h.git.start(t, h.git.addr())
 	await.True(t, "the bundle after gitcache came back", func() bool {
+		res, body := h.download(t, agent.token, d, nil)
+		return res.StatusCode == http.StatusOK && bytes.Equal(body, content.bytes)
+	})
+}
+
+// TestPartsOfTheHubThatRefuseEachOther requires an answer about the hub, for agents and for people, while gitcache does
+// not accept the distributor's token: their own tokens are good, and trying again helps once the hub is repaired.
+func TestPartsOfTheHubThatRefuseEachOther(t *testing.T) {
+	t.Parallel()
+	h := startHub(t)
+	content := newFolder(t, "c1", "one")
+	h.demo(t, content)
+	agent := h.enrol(t, "one")
+	d := content.snapshot.GetDigest()
+	h.watchPlan(t, agent.token, "").nextWith(t, d)
+	fleet := h.fleet(t, adminToken)
+	h.git.distrusts.Store(true)
+
+	res, body := h.download(t, agent.token, d, nil)
+	err := reasonOf(res, body)
+	if _, ok := rpcerr.RetryDelay(err); !ok || res.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("an agent got status %d and %v, want 503 and when to try again", res.StatusCode, err)
+	}
+	_, commits := fleet.ListServiceCommits(t.Context(), &fleetv1.ListServiceCommitsRequest{Service: "app"})
+	_, deliveries := fleet.ListWebhookDeliveries(t.Context(), &fleetv1.ListWebhookDeliveriesRequest{Name: "demo"})
+	for name, err := range map[string]error{"the agent": err, "a person who asks for commits": commits, "a person who asks for webhooks": deliveries} {
+		wantReason(t, err, "HUB_TOKEN_REFUSED")
+		if connect.CodeOf(err) != connect.CodeUnavailable || !strings.Contains(err.Error(), "LEAT_SERVICE_KEYS") {
+			t.Errorf("%s got %v, want UNAVAILABLE that names LEAT_SERVICE_KEYS", name, err)
+		}
+	}
+	synced, err := fleet.SyncService(t.Context(), &fleetv1.SyncServiceRequest{Name: "app"})
+	if err != nil || synced.GetProblem().GetReason() != errorsv1.Reason_REASON_HUB_TOKEN_REFUSED {
+		t.Errorf("a person who syncs got %v, %v, want HUB_TOKEN_REFUSED", synced.GetProblem(), err)
+	}
+	h.git.announce("demo", "", "refs/heads/main")
+	h.waitService(t, "app", func(s *fleetv1.Service) bool {
+		source := s.GetStatus().GetSources()[0]
+		return source.GetProblem().GetReason() == errorsv1.Reason_REASON_HUB_TOKEN_REFUSED && source.GetSnapshot().GetDigest() == d
+	})
+
+	h.git.distrusts.Store(false)
+	await.True(t, "the bundle after gitcache accepts the token", func() bool {
 		res, body := h.download(t, agent.token, d, nil)
 		return res.StatusCode == http.StatusOK && bytes.Equal(body, content.bytes)
 	})

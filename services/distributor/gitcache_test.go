@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -64,6 +65,8 @@ type fakeGit struct {
 	// states are the states of mirrors; asked counts the calls for them.
 	states map[string]*gitcachev1.RepositoryState
 	asked  int
+	// distrusts has every call refused, as one of a service whose key is not known.
+	distrusts atomic.Bool
 	// gate holds downloads up until it is closed; nil lets them pass.
 	gate     chan struct{}
 	watchers map[chan *gitcachev1.WatchRepositoriesResponse]struct{}
@@ -120,8 +123,7 @@ func startFakeGit(t *testing.T) *fakeGit {
 // start serves on addr until stop or the end of the test.
 func (f *fakeGit) start(t *testing.T, addr string) {
 	t.Helper()
-	verifier := hubkeys.Verifier(identity.ServiceGitCache, identity.ServiceDistributor)
-	rpcs, err := rpc.NewServer(rpc.ServerParams{Telemetry: telemetry.Noop(), Logger: telemetry.Noop().Logger(), Verifier: verifier})
+	rpcs, err := rpc.NewServer(rpc.ServerParams{Telemetry: telemetry.Noop(), Logger: telemetry.Noop().Logger(), Verifier: f})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,6 +151,18 @@ func (f *fakeGit) start(t *testing.T, addr string) {
 		})
 	}
 	t.Cleanup(f.stop)
+}
+
+// Verify implements identity.Verifier.
+func (f *fakeGit) Verify(ctx context.Context, token string) (identity.Identity, error) {
+	if !f.distrusts.Load() {
+		return hubkeys.Verifier(identity.ServiceGitCache, identity.ServiceDistributor).Verify(ctx, token)
+	}
+	keys, err := identity.ParseServiceKeys([]string{hubkeys.Key(identity.ServiceGitCache).Public()})
+	if err != nil {
+		return identity.Identity{}, err
+	}
+	return keys.Verifier([]string{identity.ServiceDistributor}, identity.ServiceGitCache).Verify(ctx, token)
 }
 
 func (f *fakeGit) addr() string { return strings.TrimPrefix(f.url, "http://") }

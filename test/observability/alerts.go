@@ -164,7 +164,7 @@ func hubAlerts() []alert {
 		},
 		{
 			name: "LeatTunnelFailsRequests", severity: critical, lasts: "10m",
-			expr: `sum(rate(leat_tunnel_request_rejected_total{error_type=~"AGENT_OFFLINE|CLUSTER_UNREACHABLE|DEPENDENCY_UNAVAILABLE|INTERNAL|SHUTTING_DOWN"}[5m]))
+			expr: `sum(rate(leat_tunnel_request_rejected_total{error_type=~"AGENT_OFFLINE|CLUSTER_UNREACHABLE|DEPENDENCY_UNAVAILABLE|HUB_TOKEN_REFUSED|INTERNAL|SHUTTING_DOWN"}[5m]))
 /
 (sum(rate(leat_tunnel_request_duration_seconds_count[5m])) > 0.1) > 0.1`,
 			summary:     "The hub cannot carry {{ $value | humanizePercentage }} of the requests to clusters.",

@@ -55,6 +55,7 @@ func Advice(reason errorsv1.Reason) string {
 		errorsv1.Reason_REASON_CONFIG_TOO_LARGE:         "List fewer sets, or make them smaller; leat config explain shows what each one sets.",
 
 		errorsv1.Reason_REASON_TOKEN_INVALID:     "Log in again with leat login, or set LEAT_TOKEN or --token-file.",
+		errorsv1.Reason_REASON_HUB_TOKEN_REFUSED: "An operator of the hub has to compare the clocks of its machines, and LEAT_SERVICE_KEYS of its parts.",
 		errorsv1.Reason_REASON_ACCESS_DENIED:     "Ask an administrator of the hub for a binding.",
 		errorsv1.Reason_REASON_RATE_LIMITED:      "Wait a moment and try again.",
 		errorsv1.Reason_REASON_MESSAGE_TOO_LARGE: "Send fewer documents at a time.",

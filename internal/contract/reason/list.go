@@ -78,6 +78,10 @@ const (
 	ProjectQuotaExceeded Reason = 48
 	// The call carries no token, or one that is malformed, expired, revoked or for another audience. Obtain a new one.
 	TokenInvalid Reason = 60
+	// A part of the hub refuses the token of another part, because their clocks differ, or because it does not know the
+	// other's key. The message has which. What is applied stays, and agents try again automatically. An operator of the hub
+	// compares the clocks of its machines, and LEAT_SERVICE_KEYS of its parts.
+	HubTokenRefused Reason = 258
 	// The caller is authenticated, but may not do this. Ask an administrator for a binding.
 	AccessDenied Reason = 61
 	// The join token was used before, has expired, or never existed. Create a new one.
@@ -307,6 +311,7 @@ var names = map[Reason]string{
 	ChartDependencyUnavailable: "CHART_DEPENDENCY_UNAVAILABLE",
 	ProjectQuotaExceeded:       "PROJECT_QUOTA_EXCEEDED",
 	TokenInvalid:               "TOKEN_INVALID",
+	HubTokenRefused:            "HUB_TOKEN_REFUSED",
 	AccessDenied:               "ACCESS_DENIED",
 	JoinTokenInvalid:           "JOIN_TOKEN_INVALID",
 	ClusterKeyRejected:         "CLUSTER_KEY_REJECTED",

@@ -52,6 +52,8 @@ func asRPC(err error) error {
 			rpcerr.With("dependency", "distributor"), rpcerr.RetryAfter(retryVerify))
 	case errors.Is(err, errServiceKey):
 		return refused("the calling service's key is not known here; give all services of the hub the LEAT_SERVICE_KEYS that \"leat keys\" printed with their secrets")
+	case errors.Is(err, errServiceClock):
+		return refused("the clock of the calling service differs from the one here by more than half a minute; set both by NTP")
 	case errors.Is(err, ErrTokenInvalid):
 		return refused("the token is invalid, expired or for another audience; obtain a new one")
 	}

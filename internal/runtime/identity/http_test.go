@@ -10,6 +10,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	"github.com/leatdev/leat/internal/runtime/identity"
@@ -84,4 +86,40 @@ func TestAnotherKeyIsTold(t *testing.T) {
 	if rpcerr.ReasonOf(err) != errorsv1.Reason_REASON_TOKEN_INVALID || !strings.Contains(err.Error(), "LEAT_SERVICE_KEYS") {
 		t.Errorf("got %v, want TOKEN_INVALID that names LEAT_SERVICE_KEYS", err)
 	}
+}
+
+// TestAnotherClockIsTold has a service call with a token of another time. The fake clock of a synctest bubble begins in the
+// year 2000, so a token from outside it is far ahead.
+func TestAnotherClockIsTold(t *testing.T) {
+	t.Parallel()
+	key := serviceKey(t, sharedSecret, "tunnel")
+	verifier := serviceKeys(t, key).Verifier([]string{"tunnel"}, "gitcache")
+	told := func(t *testing.T, name, token string) {
+		t.Helper()
+		_, err := identity.FromHeader(t.Context(), verifier, http.Header{"Authorization": {"Bearer " + token}})
+		if rpcerr.ReasonOf(err) != errorsv1.Reason_REASON_TOKEN_INVALID || !strings.Contains(err.Error(), "clock") {
+			t.Errorf("%s: got %v, want TOKEN_INVALID that names the clock", name, err)
+		}
+	}
+	ahead, err := key.For("gitcache").Token(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		told(t, "ahead", ahead)
+		behind, err := serviceKey(t, sharedSecret, "tunnel").For("gitcache").Token(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(5*time.Minute + 31*time.Second)
+		told(t, "behind", behind)
+		// The clock of the first key was set back by decades: what it made before is refused, so it makes another token.
+		again, err := key.For("gitcache").Token(t.Context())
+		if err != nil || again == ahead {
+			t.Fatalf("got the same token (%v), want another one", err)
+		}
+		if _, err := verifier.Verify(t.Context(), again); err != nil {
+			t.Errorf("after the clock was set back: %v", err)
+		}
+	})
 }

@@ -145,7 +145,7 @@ func Chain(verifiers ...Verifier) Verifier {
 			if err == nil {
 				return id, nil
 			}
-			if i == 0 || errors.Is(verdict, ErrTokenInvalid) && !errors.Is(verdict, errServiceKey) {
+			if i == 0 || errors.Is(verdict, ErrTokenInvalid) && !isAdvised(verdict) {
 				verdict = err
 			}
 		}

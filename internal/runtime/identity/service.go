@@ -58,8 +58,14 @@ type ServiceKey struct {
 }
 
 type madeToken struct {
-	token   string
-	expires time.Time
+	token           string
+	issued, expires time.Time
+}
+
+// serves reports whether the token may still be sent. One that was made later than now was made by a clock that was
+// ahead and has been set back: others refuse it.
+func (m madeToken) serves(now time.Time) bool {
+	return !now.Before(m.issued) && m.expires.Sub(now) > serviceTokenRest
 }
 
 // NewServiceKey returns the key of the named service, such as "gitcache". A secret that is an Ed25519
@@ -138,7 +144,7 @@ func (t audienceTokens) Token(context.Context) (string, error) { return t.key.to
 func (k *ServiceKey) token(audience string) (string, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if made, ok := k.made[audience]; ok && time.Until(made.expires) > serviceTokenRest {
+	if made, ok := k.made[audience]; ok && made.serves(time.Now()) {
 		return made.token, nil
 	}
 	c := standardClaims(issuer, Identity{Kind: KindService, Name: k.service}.Subject(), audience, serviceTokenTTL)
@@ -149,7 +155,7 @@ func (k *ServiceKey) token(audience string) (string, error) {
 	if len(k.made) >= maxAudiences {
 		clear(k.made)
 	}
-	k.made[audience] = madeToken{token: token, expires: c.Expiry.Time()}
+	k.made[audience] = madeToken{token: token, issued: c.IssuedAt.Time(), expires: c.Expiry.Time()}
 	return token, nil
 }
 
@@ -198,6 +204,16 @@ func (s *ServiceKeys) Check(own *ServiceKey) error {
 // callers get more detail than for other tokens.
 var errServiceKey = errors.New("the service's key is not known here")
 
+// errServiceClock is in the chain of the error for a service token with a known key that is valid at another time than
+// now. That error also matches [ErrTokenInvalid]. A service sends no token that is about to expire, so the two clocks
+// differ.
+var errServiceClock = errors.New("the service's clock differs from this one")
+
+// isAdvised reports whether the caller receives more detail about an error than that its token is invalid.
+func isAdvised(err error) bool {
+	return errors.Is(err, errServiceKey) || errors.Is(err, errServiceClock)
+}
+
 // Verifier returns a verifier that accepts the tokens that the named services made for one of the
 // audiences.
 func (s *ServiceKeys) Verifier(services []string, audiences ...string) Verifier {
@@ -224,7 +240,10 @@ func (s *ServiceKeys) open(token string, audiences []string) (Identity, error) {
 		return Identity{}, errUnknownKey
 	}
 	id, err := open(parsed, key.public, audiences, KindService)
-	if err == nil && id.Name != key.service {
+	switch {
+	case errors.Is(err, jwt.ErrExpired), errors.Is(err, jwt.ErrIssuedInTheFuture):
+		return Identity{}, fmt.Errorf("%w: %w", errServiceClock, err)
+	case err == nil && id.Name != key.service:
 		return Identity{}, fmt.Errorf("%w: the key of %q may not speak as %q", ErrTokenInvalid, key.service, id.Name)
 	}
 	return id, err

@@ -39,6 +39,23 @@ func HasReason(err error) bool {
 	return infoOf(err) != nil
 }
 
+// IsRefusedToken reports whether the error of a call of this service is that the other service refuses this one's own
+// token. The caller of this service can do nothing about it, and its own token is good.
+func IsRefusedToken(err error) bool {
+	refusal, ok := errors.AsType[*connect.Error](err)
+	return ok && refusal.Code() == connect.CodeUnauthenticated && connect.IsWireError(refusal)
+}
+
+// RefusedToken returns the sentence for people about the error of a call for which [IsRefusedToken] is true. peer is the
+// service that was called, and caller this one, both as people call them.
+func RefusedToken(peer, caller string, err error) string {
+	why := "the clocks of their machines differ, or one does not know the other's key"
+	if HasReason(err) {
+		why = Message(err)
+	}
+	return peer + " refuses the token of " + caller + ": " + why
+}
+
 // Metadata returns a copy of the reason's metadata, empty when the error carries none.
 func Metadata(err error) map[string]string {
 	if info := infoOf(err); info != nil && info.GetMetadata() != nil {

@@ -15,8 +15,12 @@ import (
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 )
 
-// retryUnavailable is how long callers are asked to wait when a dependency suggested no delay.
-const retryUnavailable = time.Second
+const (
+	// retryUnavailable is how long callers are asked to wait when a dependency suggested no delay.
+	retryUnavailable = time.Second
+	// retryRefused is how long they are asked to wait while parts of the hub refuse each other's tokens.
+	retryRefused = 5 * time.Second
+)
 
 // internalMessage is everything that a caller learns of a defect, besides the error id.
 const internalMessage = "internal error; the server's log has the cause under this error_id"
@@ -24,8 +28,8 @@ const internalMessage = "internal error; the server's log has the cause under th
 // Redact returns the error that may leave the server for err, the outcome of a call with the
 // context ctx. Errors that carry a reason pass unchanged, even if wrapped. The caller's own
 // cancellation and deadline get their reasons, as do Connect's own errors about sizes, codes and
-// connections. A 304, which Connect has handlers return as an error, passes, too. Everything else
-// becomes INTERNAL with a fixed text and an error id; its cause is logged here, once, under that
+// connections. Another service's refusal of this one's token becomes HUB_TOKEN_REFUSED. A 304, which
+// Connect has handlers return as an error, passes, too. Everything else becomes INTERNAL with a fixed text and an error id; its cause is logged here, once, under that
 // id.
 func Redact(ctx context.Context, logger *slog.Logger, err error) *connect.Error {
 	if err == nil {
@@ -36,6 +40,9 @@ func Redact(ctx context.Context, logger *slog.Logger, err error) *connect.Error 
 	}
 	if answer := notModified(err); answer != nil {
 		return answer
+	}
+	if IsRefusedToken(err) {
+		return hubTokenRefused(ctx, logger, err)
 	}
 	switch code := codeOf(err); {
 	case code == connect.CodeCanceled && ctx.Err() != nil, code == connect.CodeDeadlineExceeded && isLate(ctx):
@@ -85,6 +92,14 @@ func dependencyUnavailable(ctx context.Context, logger *slog.Logger, cause error
 	logger.WarnContext(ctx, "dependency unavailable", slog.Any("error", cause))
 	return New(connect.CodeUnavailable, errorsv1.Reason_REASON_DEPENDENCY_UNAVAILABLE,
 		"a service that this one depends on does not answer; retry", RetryAfter(retryUnavailable))
+}
+
+// hubTokenRefused returns the error for a call of another service that has refused this one's token. It
+// is logged as an error, because a person has to repair it.
+func hubTokenRefused(ctx context.Context, logger *slog.Logger, cause error) *connect.Error {
+	logger.ErrorContext(ctx, "another part of the hub refuses this one's token", slog.Any("error", cause))
+	return New(connect.CodeUnavailable, errorsv1.Reason_REASON_HUB_TOKEN_REFUSED,
+		RefusedToken("a part of the hub", "another one", cause)+"; an operator of the hub has to repair this; retry", RetryAfter(retryRefused))
 }
 
 // Internal returns the INTERNAL error for a defect and logs its cause with attrs, once, under a new

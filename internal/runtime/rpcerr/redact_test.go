@@ -66,6 +66,38 @@ func TestRedactMapsByCode(t *testing.T) {
 	}
 }
 
+// TestRefusedTokenIsTheHubsMatter answers the caller of a service whose own token another service has refused. The caller's
+// token is good, so the answer is not that it has to renew it. A refusal that this service itself makes passes unchanged.
+func TestRefusedTokenIsTheHubsMatter(t *testing.T) {
+	t.Parallel()
+	own := rpcerr.New(connect.CodeUnauthenticated, errorsv1.Reason_REASON_TOKEN_INVALID, "obtain a new one")
+	peers := connect.NewWireError(connect.CodeUnauthenticated, errors.New("its clock differs"))
+	for _, detail := range own.Details() {
+		peers.AddDetail(detail)
+	}
+	for name, tt := range map[string]struct {
+		err     error
+		reason  errorsv1.Reason
+		message string
+	}{
+		"ours":     {own, errorsv1.Reason_REASON_TOKEN_INVALID, "obtain a new one"},
+		"a peer's": {fmt.Errorf("ask: %w", peers), errorsv1.Reason_REASON_HUB_TOKEN_REFUSED, "its clock differs"},
+		"a proxy's": {
+			connect.NewWireError(connect.CodeUnauthenticated, errors.New(leak)), errorsv1.Reason_REASON_HUB_TOKEN_REFUSED, "clocks of their machines",
+		},
+	} {
+		var log bytes.Buffer
+		got := rpcerr.Redact(t.Context(), logTo(&log), tt.err)
+		if rpcerr.ReasonOf(got) != tt.reason || !strings.Contains(got.Message(), tt.message) || strings.Contains(got.Message(), leak) {
+			t.Errorf("%s: got %v, want %v with %q", name, got, tt.reason, tt.message)
+		}
+		isHubs := tt.reason == errorsv1.Reason_REASON_HUB_TOKEN_REFUSED
+		if _, ok := rpcerr.RetryDelay(got); ok != isHubs || isHubs != (got.Code() == connect.CodeUnavailable) || isHubs != strings.Contains(log.String(), `"ERROR"`) {
+			t.Errorf("%s: got %v and the log %q", name, got, &log)
+		}
+	}
+}
+
 // TestRedactLetsNotModifiedPass requires that the answer to a conditional GET, which Connect
 // represents as an error, keeps its headers.
 func TestRedactLetsNotModifiedPass(t *testing.T) {

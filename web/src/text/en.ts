@@ -80,6 +80,7 @@ const advice: Record<string, string> = {
   AGENT_VERSION_SKEW: "Bring the agent to the version of the hub. For a newer agent, upgrade the hub first.",
   CLUSTER_UNREACHABLE: "Check the cluster: its agent does not reach the API server.",
   CLUSTER_UNLOCKED: "Give each service an account, then set LEAT_AGENT_LOCK_DOWN in the cluster.",
+  HUB_TOKEN_REFUSED: "An operator of the hub has to compare the clocks of its machines, and the keys of its parts.",
   DEPENDENCY_UNAVAILABLE: "A part of the hub does not answer. Try again in a moment.",
   INTERNAL: "This is a defect in Leat. Its cause is in the server's log under the error's id. Please report it.",
   MANIFEST_INVALID: "Correct the file in the repository. The last good state stays applied.",

@@ -6,12 +6,15 @@ package kubeproxy_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
+
+	"connectrpc.com/connect"
 
 	"github.com/leatdev/leat/internal/runtime/audit"
 	"github.com/leatdev/leat/internal/runtime/identity"
@@ -86,6 +89,24 @@ func TestRequestWithoutAuditRecordIsNotCarriedOut(t *testing.T) {
 	got := serve(newHandler(t, func(deps *kubeproxy.Deps) { deps.Sink = brokenSink{} }))
 	if got.Code != http.StatusServiceUnavailable || !strings.Contains(got.Body.String(), "audit log") {
 		t.Errorf("got %d %s, want 503 that tells why", got.Code, got.Body)
+	}
+}
+
+// stranger is an access whose distributor refuses the tunnel's own token.
+type stranger struct{ everybody }
+
+func (stranger) Check(context.Context, policy.Question) (policy.Decision, error) {
+	return policy.Decision{}, fmt.Errorf("ask: %w", connect.NewWireError(connect.CodeUnauthenticated, errors.New("who are you")))
+}
+
+func TestRefusedTokenOfTheTunnelIsTheHubsMatter(t *testing.T) {
+	t.Parallel()
+	got := serve(newHandler(t, func(deps *kubeproxy.Deps) { deps.Access = stranger{} }))
+	if got.Code != http.StatusServiceUnavailable || got.Header().Get("Leat-Error-Reason") != "HUB_TOKEN_REFUSED" || got.Header().Get("Retry-After") == "" {
+		t.Errorf("got %d %v, want 503 HUB_TOKEN_REFUSED with Retry-After", got.Code, got.Header())
+	}
+	if body := got.Body.String(); !strings.Contains(body, "the distributor refuses the token of the tunnel") || strings.Contains(body, "who are you") {
+		t.Errorf("got %s, want which part refuses which, in the hub's words", body)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/leatdev/leat/internal/contract/accessrule"
 	"github.com/leatdev/leat/internal/contract/reason"
 	"github.com/leatdev/leat/internal/runtime/identity"
+	"github.com/leatdev/leat/internal/runtime/rpcerr"
 	"github.com/leatdev/leat/services/tunnel/internal/fanin"
 	"github.com/leatdev/leat/services/tunnel/internal/policy"
 	"github.com/leatdev/leat/services/tunnel/internal/quota"
@@ -72,6 +73,10 @@ func refuseField(message string) *refusal {
 func refuseUndecided(err error) *refusal {
 	if errors.Is(err, policy.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) {
 		return refuseDependency("the distributor does not answer whether you may reach the cluster; retry")
+	}
+	if rpcerr.IsRefusedToken(err) {
+		return refuse(http.StatusServiceUnavailable, reason.HubTokenRefused,
+			rpcerr.RefusedToken("the distributor", "the tunnel", err)+"; an operator of the hub has to repair this; retry").retryIn(retryOffline)
 	}
 	return refuseInternal()
 }

@@ -105,6 +105,10 @@ const (
 	Reason_REASON_PROJECT_QUOTA_EXCEEDED Reason = 48
 	// The call carries no token, or one that is malformed, expired, revoked or for another audience. Obtain a new one.
 	Reason_REASON_TOKEN_INVALID Reason = 60
+	// A part of the hub refuses the token of another part, because their clocks differ, or because it does not know the
+	// other's key. The message has which. What is applied stays, and agents try again automatically. An operator of the hub
+	// compares the clocks of its machines, and LEAT_SERVICE_KEYS of its parts.
+	Reason_REASON_HUB_TOKEN_REFUSED Reason = 258
 	// The caller is authenticated, but may not do this. Ask an administrator for a binding.
 	Reason_REASON_ACCESS_DENIED Reason = 61
 	// The join token was used before, has expired, or never existed. Create a new one.
@@ -336,6 +340,7 @@ var (
 		47:  "REASON_CHART_DEPENDENCY_UNAVAILABLE",
 		48:  "REASON_PROJECT_QUOTA_EXCEEDED",
 		60:  "REASON_TOKEN_INVALID",
+		258: "REASON_HUB_TOKEN_REFUSED",
 		61:  "REASON_ACCESS_DENIED",
 		62:  "REASON_JOIN_TOKEN_INVALID",
 		63:  "REASON_CLUSTER_KEY_REJECTED",
@@ -434,6 +439,7 @@ var (
 		"REASON_CHART_DEPENDENCY_UNAVAILABLE": 47,
 		"REASON_PROJECT_QUOTA_EXCEEDED":       48,
 		"REASON_TOKEN_INVALID":                60,
+		"REASON_HUB_TOKEN_REFUSED":            258,
 		"REASON_ACCESS_DENIED":                61,
 		"REASON_JOIN_TOKEN_INVALID":           62,
 		"REASON_CLUSTER_KEY_REJECTED":         63,
@@ -535,7 +541,7 @@ var File_leat_errors_v1_reason_proto protoreflect.FileDescriptor
 
 const file_leat_errors_v1_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x1bleat/errors/v1/reason.proto\x12\x0eleat.errors.v1*\xd3\x16\n" +
+	"\x1bleat/errors/v1/reason.proto\x12\x0eleat.errors.v1*\xf2\x16\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14REASON_FIELD_INVALID\x10\x01\x12\x14\n" +
@@ -565,7 +571,8 @@ const file_leat_errors_v1_reason_proto_rawDesc = "" +
 	"\x1cREASON_SUBMODULE_UNAVAILABLE\x10.\x12'\n" +
 	"#REASON_CHART_DEPENDENCY_UNAVAILABLE\x10/\x12!\n" +
 	"\x1dREASON_PROJECT_QUOTA_EXCEEDED\x100\x12\x18\n" +
-	"\x14REASON_TOKEN_INVALID\x10<\x12\x18\n" +
+	"\x14REASON_TOKEN_INVALID\x10<\x12\x1d\n" +
+	"\x18REASON_HUB_TOKEN_REFUSED\x10\x82\x02\x12\x18\n" +
 	"\x14REASON_ACCESS_DENIED\x10=\x12\x1d\n" +
 	"\x19REASON_JOIN_TOKEN_INVALID\x10>\x12\x1f\n" +
 	"\x1bREASON_CLUSTER_KEY_REJECTED\x10?\x12!\n" +

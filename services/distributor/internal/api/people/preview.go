@@ -158,7 +158,7 @@ func unresolved(source catalog.Source, err error) error {
 	case errorsv1.Reason_REASON_REF_NOT_FOUND, errorsv1.Reason_REASON_PATH_NOT_FOUND, errorsv1.Reason_REASON_REPOSITORY_NOT_FOUND:
 		code = connect.CodeNotFound
 	case errorsv1.Reason_REASON_REPOSITORY_NOT_READY, errorsv1.Reason_REASON_DEPENDENCY_UNAVAILABLE, errorsv1.Reason_REASON_UPSTREAM_UNREACHABLE,
-		errorsv1.Reason_REASON_OWNER_UNAVAILABLE, errorsv1.Reason_REASON_SHUTTING_DOWN:
+		errorsv1.Reason_REASON_OWNER_UNAVAILABLE, errorsv1.Reason_REASON_SHUTTING_DOWN, errorsv1.Reason_REASON_HUB_TOKEN_REFUSED:
 		code = connect.CodeUnavailable
 		options = append(options, rpcerr.RetryAfter(cmp.Or(f.RetryAfter, wire.StoreRetry)))
 	}

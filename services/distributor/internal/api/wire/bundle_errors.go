@@ -52,6 +52,10 @@ func BundleError(err error) error {
 	if !isUpstreams || why == 0 {
 		return err
 	}
+	if why == reason.HubTokenRefused {
+		return refusal(connect.CodeUnavailable, why, failure.Message, rpcerr.With("dependency", "gitcache"),
+			rpcerr.RetryAfter(max(failure.RetryAfter, bundleRetry)))
+	}
 	return refusal(connect.CodeFailedPrecondition, why, failure.Message)
 }
 

@@ -15,7 +15,7 @@ import (
 )
 
 // ReasonOf returns why a bundle cannot be had. The error is one of [Cache]. Internal is a defect of
-// the hub: a token of its own that is refused upstream is one.
+// the hub.
 func ReasonOf(err error) reason.Reason {
 	switch {
 	case errors.Is(err, digest.ErrMismatch), errors.Is(err, cas.ErrCorrupt):
@@ -29,7 +29,7 @@ func ReasonOf(err error) reason.Reason {
 	}
 	failure, ok := errors.AsType[*resolve.Failure](err)
 	switch {
-	case !ok || failure.Reason == reason.TokenInvalid:
+	case !ok:
 		return reason.Internal
 	case catalog.Passes(failure.Reason):
 		return reason.DependencyUnavailable

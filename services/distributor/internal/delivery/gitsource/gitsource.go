@@ -136,16 +136,22 @@ func failure(ctx context.Context, err error) error {
 		return context.Cause(ctx)
 	}
 	f := &resolve.Failure{Reason: reasonOf(err), Message: rpcerr.Message(err)}
-	if f.Reason == reason.DependencyUnavailable {
+	switch f.Reason {
+	case reason.DependencyUnavailable:
 		f.Message = "the repository cache does not answer; Leat retries by itself"
+	case reason.HubTokenRefused:
+		f.Message = rpcerr.RefusedToken("the repository cache", "the distributor", err) + "; an operator of the hub has to repair this; Leat retries automatically"
 	}
 	f.RetryAfter, _ = rpcerr.RetryDelay(err)
 	return f
 }
 
 // reasonOf returns the reason without its prefix. An error that has none of Leat's was made on the
-// way.
+// way. A refused token is this replica's own.
 func reasonOf(err error) reason.Reason {
+	if rpcerr.IsRefusedToken(err) {
+		return reason.HubTokenRefused
+	}
 	if !rpcerr.HasReason(err) {
 		onTheWay := []connect.Code{
 			connect.CodeUnavailable, connect.CodeCanceled, connect.CodeDeadlineExceeded, connect.CodeUnknown, connect.CodeUnimplemented,

@@ -193,6 +193,7 @@ func TestSelectionTravels(t *testing.T) {
 
 func TestResolveFailures(t *testing.T) {
 	t.Parallel()
+	const refused = "an operator of the hub has to repair this; Leat retries automatically"
 	for name, test := range map[string]struct {
 		refusal error
 		want    resolve.Failure
@@ -201,7 +202,16 @@ func TestResolveFailures(t *testing.T) {
 		"wait":        {rpcerr.New(connect.CodeUnavailable, errorsv1.Reason_REASON_REPOSITORY_NOT_READY, "cloning", rpcerr.RetryAfter(7*time.Second)), resolve.Failure{Reason: reason.RepositoryNotReady, Message: "cloning", RetryAfter: 7 * time.Second}},
 		"not pushed":  {rpcerr.NotFound("repository", "demo"), resolve.Failure{Reason: reason.RepositoryNotReady, Message: "the repository is about to be fetched for the first time"}},
 		"unreachable": {connect.NewError(connect.CodeUnavailable, errors.New("connection refused")), resolve.Failure{Reason: reason.DependencyUnavailable, Message: "the repository cache does not answer; Leat retries by itself"}},
-		"no digest":   {nil, resolve.Failure{Reason: reason.Internal, Message: "the repository cache answered without a valid digest"}},
+		"token": {
+			rpcerr.New(connect.CodeUnauthenticated, errorsv1.Reason_REASON_TOKEN_INVALID, "the clock of the calling service differs"),
+			resolve.Failure{Reason: reason.HubTokenRefused, Message: "the repository cache refuses the token of the distributor: the clock of the calling service differs; " + refused},
+		},
+		"token, by a proxy": {
+			connect.NewError(connect.CodeUnauthenticated, errors.New("who are you")),
+			resolve.Failure{Reason: reason.HubTokenRefused, Message: "the repository cache refuses the token of the distributor: " +
+				"the clocks of their machines differ, or one does not know the other's key; " + refused},
+		},
+		"no digest": {nil, resolve.Failure{Reason: reason.Internal, Message: "the repository cache answered without a valid digest"}},
 	} {
 		_, err := newSource(t, &gitcache{refusal: test.refusal}, catalogue{}).Resolve(t.Context(), catalog.Source{Repository: "demo"})
 		got, ok := errors.AsType[*resolve.Failure](err)
