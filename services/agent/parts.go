@@ -153,7 +153,9 @@ func assemble(cfg Config, tel *telemetry.Telemetry, cluster *kube.Client) (*part
 		return nil, err
 	}
 	p := &parts{cfg: cfg, telemetry: tel, cluster: cluster, watches: cluster.Watches(), identity: me, configs: configs, given: given}
-	p.plans = control.NewPlans(control.PlanParams{Dir: cfg.DataDir, Hub: service, Identity: me, Logger: logger})
+	p.plans = control.NewPlans(control.PlanParams{
+		Dir: cfg.DataDir, Hub: service, Identity: me, Logger: logger, Answers: func() { p.engine.HubAnswers() },
+	})
 	p.reports = control.NewReports(control.ReportParams{Hub: service, Identity: me, Logger: logger})
 	if cfg.ClusterView {
 		p.summary = overview.NewSummary()

@@ -23,6 +23,7 @@ import (
 	"github.com/leatdev/leat/internal/kit/backoff"
 	"github.com/leatdev/leat/internal/runtime/rpcerr"
 	"github.com/leatdev/leat/internal/runtime/telemetry"
+	"github.com/leatdev/leat/services/agent/internal/manifest"
 )
 
 // download resumes an earlier attempt, possibly of an earlier process, and passes the complete file
@@ -146,12 +147,34 @@ func (b *Bundles) transfer(ctx context.Context, d, base digest.Digest, part *par
 		return refusal(response)
 	}
 	// Compressed bytes are not longer than their content, except for a little framing.
-	n, err := io.Copy(part, io.LimitReader(response.Body, bundle.DefaultLimits().Bytes+1<<20-part.size))
+	body := &brokenOff{from: response.Body}
+	n, err := io.Copy(part, io.LimitReader(body, bundle.DefaultLimits().Bytes+1<<20-part.size))
 	b.metrics.received.Add(ctx, n)
 	if err != nil {
 		return fmt.Errorf("download bundle: after %d bytes: %w", part.size, err)
 	}
 	return nil
+}
+
+// unanswered is an error of the hub's, or of the way to it.
+type unanswered struct{ error }
+
+// Is implements the interface of errors.Is.
+func (u unanswered) Is(target error) bool { return target == manifest.ErrUnanswered }
+
+// Unwrap implements the interface of errors.As.
+func (u unanswered) Unwrap() error { return u.error }
+
+// brokenOff reads a body, and makes its errors the hub's, as opposed to those of the file that is written.
+type brokenOff struct{ from io.Reader }
+
+// Read implements io.Reader.
+func (b *brokenOff) Read(p []byte) (int, error) {
+	n, err := b.from.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = unanswered{err}
+	}
+	return n, err
 }
 
 func (b *Bundles) request(ctx context.Context, d, base digest.Digest, part *partial) (*http.Response, error) {
@@ -174,7 +197,7 @@ func (b *Bundles) request(ctx context.Context, d, base digest.Digest, part *part
 	}
 	response, err := b.params.HTTP.Do(request)
 	if err != nil {
-		return nil, fmt.Errorf("download bundle: %w", err)
+		return nil, unanswered{fmt.Errorf("download bundle: %w", err)}
 	}
 	return response, nil
 }
@@ -210,10 +233,10 @@ func refusal(response *http.Response) error {
 	}
 	err = fmt.Errorf("download bundle: %w", err)
 	if delay, ok := rpcerr.RetryDelay(err); ok {
-		return backoff.RetryAfter(err, delay)
+		return backoff.RetryAfter(unanswered{err}, delay)
 	}
 	if response.StatusCode < http.StatusInternalServerError && response.StatusCode != http.StatusTooManyRequests {
 		return backoff.Permanent(err)
 	}
-	return err
+	return unanswered{err}
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/leatdev/leat/internal/contract/cas/casdisk"
 	"github.com/leatdev/leat/internal/contract/digest"
 	"github.com/leatdev/leat/internal/kit/backoff"
+	"github.com/leatdev/leat/internal/runtime/rpcerr"
 	"github.com/leatdev/leat/internal/runtime/telemetry"
 	"github.com/leatdev/leat/services/agent/internal/control"
 )
@@ -83,6 +84,8 @@ type bundleHub struct {
 	cut      []int               // after how many bytes the next answers break off
 	tag      string              // at the end of every ETag
 	encoding bool                // whether zstd is said to be an encoding
+	refusal  error               // the answer to every request; nil: none
+	damaged  bool                // whether bundles hold other bytes than they should
 	requests []asked
 }
 
@@ -100,12 +103,19 @@ func newBundleHub(t *testing.T, bundles ...packed) *bundleHub {
 func (h *bundleHub) serve(w http.ResponseWriter, r *http.Request) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.refusal != nil {
+		rpcerr.WriteHTTP(w, r, h.refusal)
+		return
+	}
 	wanted, ok := h.bundles[strings.TrimPrefix(r.URL.Path, "/v1/bundles/")]
 	if !ok || r.Header.Get("Accept-Encoding") != "zstd" || !strings.Contains(r.Header.Get("Accept"), bundle.MediaType) {
 		http.Error(w, "no such bundle, or wrong headers", http.StatusBadRequest)
 		return
 	}
 	content, mediaType, kind := wanted.stored, bundle.MediaType, "file-"
+	if h.damaged {
+		content = slices.Repeat([]byte{1}, len(content))
+	}
 	from := r.URL.Query().Get("from")
 	if base, ok := h.bundles[from]; ok && h.deltas {
 		content, mediaType, kind = h.difference(base, wanted), bundle.DeltaMediaType, "delta-"

@@ -13,11 +13,16 @@ import (
 	"testing"
 	"time"
 
+	"connectrpc.com/connect"
+
+	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	"github.com/leatdev/leat/internal/contract/cas"
 	"github.com/leatdev/leat/internal/contract/cas/casdisk"
 	"github.com/leatdev/leat/internal/contract/digest"
+	"github.com/leatdev/leat/internal/runtime/rpcerr"
 	"github.com/leatdev/leat/services/agent/internal/control"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/manifest"
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
@@ -142,6 +147,41 @@ func TestResume(t *testing.T) {
 		t.Errorf("requests: got %+v, want the second to go on where the first ended", requests)
 	}
 	wantNoPartials(t, dir)
+}
+
+// TestWhoseFaultADownloadIs tells errors that pass when the hub does from those that need a person, or another plan.
+func TestWhoseFaultADownloadIs(t *testing.T) {
+	t.Parallel()
+	refused := func(code connect.Code, why errorsv1.Reason, options ...rpcerr.Option) func(*bundleHub, *casdisk.Config) {
+		return func(h *bundleHub, _ *casdisk.Config) { h.refusal = rpcerr.New(code, why, "no", options...) }
+	}
+	for name, test := range map[string]struct {
+		spoil  func(h *bundleHub, disk *casdisk.Config)
+		isHubs bool
+	}{
+		"no hub":      {func(h *bundleHub, _ *casdisk.Config) { h.Close() }, true},
+		"broken off":  {func(h *bundleHub, _ *casdisk.Config) { h.cut = []int{10, 10, 10, 10} }, true},
+		"unavailable": {refused(connect.CodeUnavailable, errorsv1.Reason_REASON_HUB_TOKEN_REFUSED), true},
+		"unavailable for a while": {
+			refused(connect.CodeUnavailable, errorsv1.Reason_REASON_DEPENDENCY_UNAVAILABLE, rpcerr.RetryAfter(time.Millisecond)), true,
+		},
+		"a defect":     {refused(connect.CodeInternal, errorsv1.Reason_REASON_INTERNAL), true},
+		"full disk":    {refused(connect.CodeResourceExhausted, errorsv1.Reason_REASON_STORAGE_FULL), true},
+		"not planned":  {refused(connect.CodeNotFound, errorsv1.Reason_REASON_BUNDLE_NOT_FOUND), false},
+		"no access":    {refused(connect.CodePermissionDenied, errorsv1.Reason_REASON_ACCESS_DENIED), false},
+		"wrong bytes":  {func(h *bundleHub, _ *casdisk.Config) { h.damaged = true }, false},
+		"our own disk": {func(_ *bundleHub, disk *casdisk.Config) { disk.MaxBytes = 1 }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := pack(t, noise(1, 1000))
+			h := newBundleHub(t, b)
+			c := openClient(t, h, t.TempDir(), func(disk *casdisk.Config, _ *control.BundleParams) { test.spoil(h, disk) })
+			if _, err := c.open(t.Context(), b.digest, none); err == nil || errors.Is(err, manifest.ErrUnanswered) != test.isHubs {
+				t.Errorf("got %v, want an error that is the hub's: %t", err, test.isHubs)
+			}
+		})
+	}
 }
 
 // TestResumeAfterTheLastByte ends the process between the last byte and the store.

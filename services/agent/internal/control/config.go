@@ -85,10 +85,8 @@ func (c *Configs) Config(ctx context.Context, s plan.Service) (manifest.Configur
 		return manifest.Configuration{}, fmt.Errorf("fetch configuration: %w", context.Cause(ctx))
 	}
 	if err != nil {
-		return manifest.Configuration{}, &reason.Problem{
-			Reason:  reason.DependencyUnavailable,
-			Message: fmt.Sprintf("the hub does not return the service's configuration, and the objects stay as they are: %s", advice(err)),
-		}
+		return manifest.Configuration{}, manifest.Unanswered(reason.Errorf(reason.DependencyUnavailable,
+			"the hub does not return the service's configuration, and the objects stay as they are: %s", advice(err)), rpcerr.Paced(err))
 	}
 	return configurationOf(fresh), nil
 }

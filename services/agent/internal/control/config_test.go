@@ -103,8 +103,8 @@ func mustRefuse(t *testing.T, configs *control.Configs, s plan.Service, words st
 	t.Helper()
 	_, err := configs.Config(t.Context(), s)
 	problem, ok := errors.AsType[*reason.Problem](err)
-	if !ok || problem.Reason != reason.DependencyUnavailable || !strings.Contains(problem.Message, words) {
-		t.Errorf("%s: got %v, want DEPENDENCY_UNAVAILABLE with %q", s.ConfigDigest, err, words)
+	if !ok || problem.Reason != reason.DependencyUnavailable || !strings.Contains(problem.Message, words) || !errors.Is(err, manifest.ErrUnanswered) {
+		t.Errorf("%s: got %v, want DEPENDENCY_UNAVAILABLE with %q, and that it is the hub's", s.ConfigDigest, err, words)
 	}
 }
 

@@ -49,6 +49,9 @@ type PlanParams struct {
 	Hub      distributorv1connect.DistributorServiceClient
 	Identity *Identity
 	Logger   *slog.Logger
+	// Answers is called when a stream has brought its first message, and after each poll that succeeds: the hub answers.
+	// It returns at once. Nil: nothing is called.
+	Answers func()
 	// Reconnect spaces attempts. Zero: 0.5 s doubling to 30 s.
 	Reconnect backoff.Policy
 }
@@ -75,6 +78,9 @@ type Plans struct {
 // NewPlans returns Plans that do nothing before Run.
 func NewPlans(p PlanParams) *Plans {
 	p.Reconnect = cmp.Or(p.Reconnect, backoff.Policy{Initial: 500 * time.Millisecond, Max: 30 * time.Second, Multiplier: 2})
+	if p.Answers == nil {
+		p.Answers = func() {}
+	}
 	return &Plans{params: p}
 }
 
@@ -175,8 +181,11 @@ func (p *Plans) watch(ctx context.Context) (o outcome) {
 	defer stream.Close()
 	for stream.Receive() {
 		alarm.Reset(silence)
-		o.heard = true
 		p.note(ctx, nil)
+		if !o.heard {
+			o.heard = true
+			p.params.Answers()
+		}
 		if err := p.event(ctx, stream.Msg(), &o); err != nil {
 			o.err = p.doubt(ctx, err)
 			return o
@@ -223,6 +232,7 @@ func (p *Plans) poll(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, p.params.Identity.checkAnswer(err)
 	}
+	p.params.Answers()
 	return cmp.Or(max(response.GetPollInterval().AsDuration(), 0), pollInterval), nil
 }
 

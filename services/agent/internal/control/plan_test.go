@@ -7,7 +7,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,10 +31,14 @@ type planHub struct {
 
 	watch func(ctx context.Context, n int, known string, send func(*distributorv1.WatchPlanResponse) error) error
 
+	// away has polls fail.
+	away atomic.Bool
+
 	mu      sync.Mutex
 	watches []time.Time
 	deltas  []bool // whether each stream's caller takes them
 	polls   []time.Time
+	answers []time.Time // when the agent noticed that the hub answers
 }
 
 func (h *planHub) Enroll(context.Context, *distributorv1.EnrollRequest) (*distributorv1.EnrollResponse, error) {
@@ -46,6 +52,9 @@ func (h *planHub) RefreshToken(context.Context, *distributorv1.RefreshTokenReque
 func (h *planHub) GetPlan(context.Context, *distributorv1.GetPlanRequest) (*distributorv1.GetPlanResponse, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.away.Load() {
+		return nil, connect.NewError(connect.CodeUnavailable, nil)
+	}
 	h.polls = append(h.polls, time.Now())
 	return &distributorv1.GetPlanResponse{
 		Plan:         &distributorv1.Plan{Cluster: "mill", Version: fmt.Sprintf("poll-%d", len(h.polls))},
@@ -87,7 +96,11 @@ func withPlans(t *testing.T, h *planHub, test func(t *testing.T, versions func()
 		}
 		var mu sync.Mutex
 		var versions []string
-		plans := control.NewPlans(control.PlanParams{Dir: dir, Hub: client, Identity: me, Logger: logger})
+		plans := control.NewPlans(control.PlanParams{Dir: dir, Hub: client, Identity: me, Logger: logger, Answers: func() {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			h.answers = append(h.answers, time.Now())
+		}})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() {
@@ -176,6 +189,38 @@ func TestPolling(t *testing.T) {
 		}
 		if len(versions()) != len(h.polls) {
 			t.Errorf("plans: got %d, want one each poll, %d", len(versions()), len(h.polls))
+		}
+		if !slices.Equal(h.answers, h.polls) {
+			t.Errorf("answers of the hub: noticed at %v, want each poll, at %v", h.answers, h.polls)
+		}
+	})
+}
+
+// TestFirstMessageOfAStreamIsAnAnswer has a hub that is away for a while, and whose streams then bring several messages.
+func TestFirstMessageOfAStreamIsAnAnswer(t *testing.T) {
+	h := &planHub{}
+	h.away.Store(true)
+	h.watch = func(ctx context.Context, n int, _ string, send func(*distributorv1.WatchPlanResponse) error) error {
+		if h.away.Load() {
+			return connect.NewError(connect.CodeUnavailable, nil)
+		}
+		for i := range 3 {
+			if err := send(planMessage(fmt.Sprint("v", n, "-", i))); err != nil {
+				return err
+			}
+		}
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	withPlans(t, h, func(t *testing.T, _ func() []string) {
+		pass(10 * time.Minute)
+		if len(h.answers) != 0 {
+			t.Errorf("answers of a hub that is away: noticed at %v", h.answers)
+		}
+		h.away.Store(false)
+		pass(40 * time.Second) // a pause, and no end of a stream that is silent
+		if len(h.answers) != 1 || !h.answers[0].Equal(h.watches[len(h.watches)-1]) {
+			t.Errorf("answers of the hub: noticed at %v, want once, as the stream begins at %v", h.answers, h.watches[len(h.watches)-1])
 		}
 	})
 }

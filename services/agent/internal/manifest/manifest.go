@@ -25,7 +25,7 @@ import (
 // Configs gives access to configurations.
 type Configs interface {
 	// Config returns exactly the configuration that the service's ConfigDigest identifies. Errors are
-	// *reason.Problem (DependencyUnavailable) unless ctx ended.
+	// *reason.Problem (DependencyUnavailable), and match ErrUnanswered, unless ctx ended.
 	Config(ctx context.Context, s plan.Service) (Configuration, error)
 }
 

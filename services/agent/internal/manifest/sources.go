@@ -124,6 +124,10 @@ func unavailable(ctx context.Context, b plan.Bundle, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("fetch bundle: %w", context.Cause(ctx))
 	}
-	return reason.Errorf(reason.BundleUnavailable, "bundle %s of %s is not available, what was applied before stays: %v",
+	problem := reason.Errorf(reason.BundleUnavailable, "bundle %s of %s is not available, what was applied before stays: %v",
 		b.Digest, b.Origin(), err)
+	if errors.Is(err, ErrUnanswered) {
+		return Unanswered(problem, err)
+	}
+	return problem
 }

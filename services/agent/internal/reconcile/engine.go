@@ -116,6 +116,9 @@ type Settings struct {
 	ServiceGuard inventory.Guard
 	// Retry spaces runs of a failing service.
 	Retry backoff.Policy
+	// HubRetry does so for a service that fails because the hub does not give what it needs. It is the pace of all such
+	// services together.
+	HubRetry backoff.Policy
 }
 
 // DefaultSettings returns the settings of an agent that is given none.
@@ -123,14 +126,16 @@ func DefaultSettings() Settings {
 	return Settings{
 		Workers: 16, Refresh: 2 * time.Hour, ApplyTimeout: 5 * time.Minute,
 		Guard: inventory.DefaultGuard(), ServiceGuard: inventory.DefaultGuard(),
-		Retry: backoff.Policy{Initial: time.Second, Max: 5 * time.Minute, Multiplier: 2},
+		Retry:    backoff.Policy{Initial: time.Second, Max: 5 * time.Minute, Multiplier: 2},
+		HubRetry: backoff.Policy{Initial: time.Second, Max: 30 * time.Second, Multiplier: 2},
 	}
 }
 
 func (s Settings) withDefaults() Settings {
 	d := DefaultSettings()
 	s.Workers, s.Refresh, s.ApplyTimeout = cmp.Or(s.Workers, d.Workers), cmp.Or(s.Refresh, d.Refresh), cmp.Or(s.ApplyTimeout, d.ApplyTimeout)
-	s.Guard, s.ServiceGuard, s.Retry = cmp.Or(s.Guard, d.Guard), cmp.Or(s.ServiceGuard, d.ServiceGuard), cmp.Or(s.Retry, d.Retry)
+	s.Guard, s.ServiceGuard = cmp.Or(s.Guard, d.Guard), cmp.Or(s.ServiceGuard, d.ServiceGuard)
+	s.Retry, s.HubRetry = cmp.Or(s.Retry, d.Retry), cmp.Or(s.HubRetry, d.HubRetry)
 	return s
 }
 
@@ -170,7 +175,7 @@ func New(p Params) *Engine {
 		Given: p.Given,
 	}
 	s := &shared{
-		settings: p.Settings, ownership: ownership.New(renderer, p.Cluster), slots: slots.New(p.Settings.Workers),
+		settings: p.Settings, ownership: ownership.New(renderer, p.Cluster), slots: slots.New(p.Settings.Workers), hub: newHubWait(p.Settings.HubRetry),
 		rules: newHealthRules(), kinds: &watchedKinds{watches: p.Watches, lock: p.Lock, services: map[string]watchedService{}},
 		inventories: inventory.NewCache(p.Inventories), fingerprints: p.Fingerprints,
 		reporter: p.Reporter, observer: p.Observer, tracer: p.Tracer, owner: p.Owner, logger: p.Logger,
@@ -195,6 +200,10 @@ func (e *Engine) SetPlan(p plan.Plan) {
 	e.mu.Unlock()
 	e.planned.Set()
 }
+
+// HubAnswers has the services try again whose latest run failed because the hub did not give something. The caller
+// calls it when a stream of the plan begins. It returns at once.
+func (e *Engine) HubAnswers() { e.shared.hub.hail(time.Now()) }
 
 // Run reads the inventories and follows plans until ctx is done. Then it waits for the end of
 // active runs, and returns nil. It returns an error if a run does not end although it must; the

@@ -33,6 +33,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/accounts"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/k8s"
+	agentmanifest "github.com/leatdev/leat/services/agent/internal/manifest"
 	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
 	"github.com/leatdev/leat/services/agent/internal/reconcile/execute"
@@ -58,6 +59,7 @@ type world struct {
 	watcher   func(observe.Observation) // of every write of the engine's
 	loadDelay time.Duration             // before fingerprints are read
 	openDelay time.Duration             // before a bundle comes
+	hubIsAway bool                      // no bundle comes
 
 	mu           sync.Mutex
 	objects      map[inventory.Key]*unstructured.Unstructured
@@ -430,7 +432,10 @@ func (w *world) Open(_ context.Context, d, base digest.Digest) (io.ReadCloser, e
 	defer w.mu.Unlock()
 	w.bases = append(w.bases, base)
 	content, ok := w.bundles[d]
-	if !ok {
+	switch {
+	case w.hubIsAway:
+		return nil, fmt.Errorf("no answer: %w", agentmanifest.ErrUnanswered)
+	case !ok:
 		return nil, errors.New("no such bundle")
 	}
 	return io.NopCloser(bytes.NewReader(content)), nil

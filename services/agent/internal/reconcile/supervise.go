@@ -77,7 +77,7 @@ func (e *Engine) configure(s syncpolicy.AgentSettings) {
 // retryHeld has the prunes that waited for a person's agreement tried again.
 func (e *Engine) retryHeld() {
 	for _, u := range e.all() {
-		u.retryHeld()
+		u.tryAgain((*decide.State).RetryHeld)
 	}
 }
 

@@ -36,6 +36,7 @@ type shared struct {
 	executor     *execute.Executor
 	ownership    *ownership.Registry
 	slots        *slots.Slots
+	hub          *hubWait
 	rules        *healthRules
 	kinds        *watchedKinds
 	symptoms     *symptoms.Board
@@ -237,6 +238,7 @@ func (u *unit) end(ctx context.Context) {
 	if err := u.shared.fingerprints.Delete(context.WithoutCancel(ctx), u.name); err != nil {
 		u.shared.logger.WarnContext(ctx, "fingerprints cannot be removed", slog.String("leat.service", u.name), slog.Any("error", err))
 	}
+	u.shared.hub.drop(u.name)
 	u.shared.reporter.Forget(u.name)
 	u.shared.events.publish(report.Event{Time: time.Now(), Service: u.name, Message: "removed"})
 }

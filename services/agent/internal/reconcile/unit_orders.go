@@ -59,11 +59,11 @@ func (u *unit) request() {
 	u.Wake()
 }
 
-// retryHeld has a prune that waits for a person's agreement tried again.
-func (u *unit) retryHeld() {
+// tryAgain has a run that failed tried again if bring has brought its retry forward.
+func (u *unit) tryAgain(bring func(*decide.State) bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.state.RetryHeld() {
+	if bring(&u.state) {
 		u.Wake()
 	}
 }

@@ -92,6 +92,9 @@ func (u *unit) work(ctx context.Context, what decide.Action, do runFunc) bool {
 		err = context.Cause(ctx) // the cause may be that the run took too long
 	}
 	isDone := u.conclude(ctx, run, outcome, err, time.Since(started))
+	if !errors.Is(err, manifest.ErrUnanswered) && ctx.Err() == nil && u.shared.hub.drop(u.name) {
+		u.shared.hub.answered() // what this service waited for has come
+	}
 	if isDone && what == decide.Apply {
 		u.shared.secrets.settle(u.name)
 	}
@@ -172,7 +175,7 @@ func (u *unit) conclude(ctx context.Context, run decide.Run, outcome execute.Out
 	if cause := context.Cause(ctx); err != nil && (errors.Is(cause, errSuperseded) || errors.Is(cause, context.Canceled)) {
 		return false
 	}
-	failure := u.shared.failureOf(err, u.state.Attempt.Failed, now)
+	failure := u.shared.failureOf(u, err, u.state.Attempt.Failed, now)
 	u.state.EndRun(run, outcome.Timings, failure, u.shared.nextRefresh(now))
 	if failure != nil {
 		trace.SpanFromContext(ctx).SetStatus(codes.Error, failure.Problem.Reason.String())
@@ -184,13 +187,17 @@ func (u *unit) conclude(ctx context.Context, run decide.Run, outcome execute.Out
 	return err == nil
 }
 
-// failureOf returns the failure of a run after so many consecutive ones, or nil.
-func (s *shared) failureOf(err error, failed int, now time.Time) *decide.Failure {
+// failureOf returns the failure of a unit's run after so many consecutive ones, or nil.
+func (s *shared) failureOf(u *unit, err error, failed int, now time.Time) *decide.Failure {
 	if err == nil {
 		return nil
 	}
-	f := &decide.Failure{
-		Problem: reason.ProblemOf(err), RetryAt: now.Add(s.settings.Retry.Delay(failed)),
+	f := &decide.Failure{Problem: reason.ProblemOf(err)}
+	if errors.Is(err, manifest.ErrUnanswered) {
+		retry := func() { u.tryAgain((*decide.State).RetryUnanswered) }
+		f.RetryAt = now.Add(s.hub.failed(u.name, err, failed, retry))
+	} else {
+		f.RetryAt = now.Add(s.settings.Retry.Delay(failed))
 	}
 	if failed, ok := errors.AsType[*execute.Failures](err); ok {
 		f.Objects = failed.Objects

@@ -98,6 +98,14 @@ func TestNext(t *testing.T) {
 		"a failure": {func(s *decide.State, _ *decide.Facts) {
 			s.EndRun(decide.Run{}, report.Timings{}, &decide.Failure{Problem: reason.Errorf(reason.ApplyRejected, "no"), RetryAt: soon}, refresh)
 		}, decide.Rest, soon},
+		"a failure of the hub that answers again": {func(s *decide.State, _ *decide.Facts) {
+			s.EndRun(decide.Run{}, report.Timings{}, &decide.Failure{Problem: reason.Errorf(reason.BundleUnavailable, "no"), RetryAt: soon}, refresh)
+			s.RetryUnanswered()
+		}, decide.Apply, time.Time{}},
+		"a failure of the cluster while the hub answers again": {func(s *decide.State, _ *decide.Facts) {
+			s.EndRun(decide.Run{}, report.Timings{}, &decide.Failure{Problem: reason.Errorf(reason.ApplyRejected, "no"), RetryAt: soon}, refresh)
+			s.RetryUnanswered()
+		}, decide.Rest, soon},
 		"a failure that lasts": {func(s *decide.State, _ *decide.Facts) {
 			s.EndRun(decide.Run{}, report.Timings{}, &decide.Failure{Problem: reason.Errorf(reason.ManifestInvalid, "no"), RetryAt: soon}, refresh)
 		}, decide.Rest, refresh},

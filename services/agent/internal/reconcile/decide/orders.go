@@ -104,3 +104,14 @@ func (s *State) RetryHeld() bool {
 	s.Attempt.RetryAt = time.Time{}
 	return true
 }
+
+// RetryUnanswered brings the retry forward if the latest run failed because the hub did not give something. It reports
+// whether it did. The next pause is as long as if the failures had gone on: a hub that answers may fail again.
+func (s *State) RetryUnanswered() bool {
+	p := s.Attempt.Problem
+	if p == nil || p.Reason != reason.BundleUnavailable && p.Reason != reason.DependencyUnavailable {
+		return false
+	}
+	s.Attempt.RetryAt = time.Time{}
+	return true
+}
