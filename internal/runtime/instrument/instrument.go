@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -77,6 +78,27 @@ func (v Values) callback(_ context.Context, o metric.Int64Observer) error {
 		o.Observe(value, metric.WithAttributes(attributes...))
 	})
 	return nil
+}
+
+// Ages reads one duration, or one for each value of an attribute, when metrics are collected. It may be
+// called concurrently.
+type Ages func(observe func(age time.Duration, attributes ...attribute.KeyValue))
+
+// Age returns the ages of a single duration.
+func Age(read func() time.Duration) Ages {
+	return func(observe func(time.Duration, ...attribute.KeyValue)) { observe(read()) }
+}
+
+// Float64ObservableGauge has durations observed, in seconds.
+func (s *Set) Float64ObservableGauge(name, unit, description string, ages Ages) {
+	_, err := s.meter.Float64ObservableGauge(name, metric.WithUnit(unit), metric.WithDescription(description),
+		metric.WithFloat64Callback(func(_ context.Context, o metric.Float64Observer) error {
+			ages(func(age time.Duration, attributes ...attribute.KeyValue) {
+				o.Observe(age.Seconds(), metric.WithAttributes(attributes...))
+			})
+			return nil
+		}))
+	s.errs = append(s.errs, err)
 }
 
 // Int64ObservableGauge has values observed that rise and fall.

@@ -27,6 +27,8 @@ type fetchState struct {
 	// cause is the trace of the first call that requested the fetch which is due; it may be
 	// invalid.
 	cause trace.SpanContext
+	// requestedAt is when that call came. Zero: the fetch that is due is a poll.
+	requestedAt time.Time
 	// begun and finished count fetches since the process started. A caller that waits for a fetch
 	// of its own waits until as many are finished as had begun when it called, and one more.
 	begun, finished uint64
@@ -52,14 +54,14 @@ func (s *fetchState) own(epoch uint64, now time.Time) {
 
 // resign ends a tenure.
 func (s *fetchState) resign() {
-	s.epoch, s.cause = 0, trace.SpanContext{}
+	s.epoch, s.cause, s.requestedAt = 0, trace.SpanContext{}, time.Time{}
 	s.schedule = s.schedule.DropRequest()
 }
 
 // begin begins a fetch, which answers all requests so far.
 func (s *fetchState) begin() {
 	s.begun++
-	s.cause = trace.SpanContext{}
+	s.cause, s.requestedAt = trace.SpanContext{}, time.Time{}
 	s.schedule = s.schedule.DropRequest()
 }
 
@@ -135,7 +137,7 @@ func (f *fetching) request(now time.Time, apart time.Duration, cause trace.SpanC
 	before = f.state
 	at = before.schedule.NextRequest(now, apart)
 	if before.epoch != 0 && before.schedule.AllowsFetchAt(at) && !before.schedule.HasRequest() {
-		f.state.schedule, f.state.cause = before.schedule.Request(at), cause
+		f.state.schedule, f.state.cause, f.state.requestedAt = before.schedule.Request(at), cause, now
 		f.changes.Notify()
 	}
 	return before, at

@@ -17,12 +17,17 @@ import (
 
 // gate is closed until a given time.
 type gate struct {
+	open chan struct{} // nil: it does not hold callers up
+
 	mu     sync.Mutex
 	until  time.Time
 	inside int
 }
 
 func (g *gate) Enter(context.Context, mirror.Definition) (func(), error) {
+	if g.open != nil {
+		<-g.open
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.until.After(time.Now()) {

@@ -5,13 +5,13 @@ package mirroring
 
 import (
 	"context"
-	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/leatdev/leat/internal/contract/reason"
+	"github.com/leatdev/leat/internal/kit/waiting"
 	"github.com/leatdev/leat/internal/runtime/instrument"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
@@ -26,7 +26,8 @@ type metrics struct {
 	copies      metric.Float64Histogram
 	compactions metric.Float64Histogram
 	evictions   metric.Int64Counter
-	waiting     [queues]atomic.Int64
+	delays      metric.Float64Histogram
+	waiting     [queues]waiting.Line
 }
 
 // queue is something that repositories wait for.
@@ -52,6 +53,9 @@ func newMetrics(meter metric.Meter) (*metrics, error) {
 	m := &metrics{
 		fetches: set.Float64Histogram("leat.mirror.fetch.duration", "s",
 			"Time a fetch from an upstream took, polls that found nothing new included.", transferTimes...),
+		delays: set.Float64Histogram("leat.mirror.fetch.delay", "s",
+			"Time from the first request for a fetch, by a webhook, a person or another part of the hub, until it begins at the owner; its turns and the pause after an earlier one included.",
+			transferTimes...),
 		received: set.Int64Counter("leat.mirror.fetch.received", "By", "Bytes that came from upstreams."),
 		moved:    set.Int64Counter("leat.mirror.refs.moved", "{ref}", "Refs that fetches found moved, new or gone."),
 		leases: set.Int64Counter("leat.lease.changes", "{change}",
@@ -69,9 +73,13 @@ func newMetrics(meter metric.Meter) (*metrics, error) {
 }
 
 // wait counts a repository among the ones that wait for q until done is called.
-func (m *metrics) wait(q queue) (done func()) {
-	m.waiting[q].Add(1)
-	return func() { m.waiting[q].Add(-1) }
+func (m *metrics) wait(q queue) (done func()) { return m.waiting[q].Join() }
+
+// began records a fetch that begins, and since when it was requested; zero: it is a poll.
+func (m *metrics) began(ctx context.Context, requestedAt, now time.Time) {
+	if !requestedAt.IsZero() {
+		m.delays.Record(ctx, now.Sub(requestedAt).Seconds())
+	}
 }
 
 func kindOf(clone bool) attribute.KeyValue {

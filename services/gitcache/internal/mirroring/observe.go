@@ -71,14 +71,14 @@ func (s *summary) add(f fetchState, m mirrored, isPlaced bool, now time.Time) {
 // gauges are read when the metrics are collected.
 type gauges struct {
 	owned, overdue, waiting               metric.Int64ObservableUpDownCounter
-	staleness                             metric.Float64ObservableGauge
+	staleness, waitingAge                 metric.Float64ObservableGauge
 	maxPacks, packs, diskUsage, diskLimit metric.Int64ObservableGauge
 }
 
 // observe registers the gauges of the repositories that list returns, and of their disk.
 func observe(meter metric.Meter, shared *shared, list func() []*Repository) error {
 	var g gauges
-	var errs [9]error
+	var errs [10]error
 	g.owned, errs[0] = meter.Int64ObservableUpDownCounter("leat.mirror.owned", metric.WithUnit("{repository}"),
 		metric.WithDescription("Repositories that this replica owns, by phase."))
 	g.staleness, errs[1] = meter.Float64ObservableGauge("leat.mirror.staleness", metric.WithUnit("s"),
@@ -95,14 +95,16 @@ func observe(meter metric.Meter, shared *shared, list func() []*Repository) erro
 		metric.WithDescription("Bytes of mirrors on disk."))
 	g.diskLimit, errs[7] = meter.Int64ObservableGauge("leat.mirror.disk.limit", metric.WithUnit("By"),
 		metric.WithDescription("Bound of leat.mirror.disk.usage; 0: only the disk's."))
-	_, errs[8] = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+	g.waitingAge, errs[8] = meter.Float64ObservableGauge("leat.mirror.waiting.age", metric.WithUnit("s"),
+		metric.WithDescription("For how long the repository has waited that has waited longest, by leat.queue; 0: none does."))
+	_, errs[9] = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		all, view := newSummary(), shared.view()
 		for _, r := range list() {
 			all.add(r.status.fetching.read(), r.status.holding.read(), view.IsPlaced(r.status.placementKey), time.Now())
 		}
 		g.report(o, all, shared.Backend.Usage(), shared.metrics)
 		return nil
-	}, g.owned, g.staleness, g.overdue, g.waiting, g.maxPacks, g.packs, g.diskUsage, g.diskLimit)
+	}, g.owned, g.staleness, g.overdue, g.waiting, g.waitingAge, g.maxPacks, g.packs, g.diskUsage, g.diskLimit)
 	return errors.Join(errs[:]...)
 }
 
@@ -116,7 +118,9 @@ func (g gauges) report(o metric.Observer, all summary, disk mirror.Usage, m *met
 		o.ObserveInt64(g.overdue, all.overdue[role], is)
 	}
 	for q := range queues {
-		o.ObserveInt64(g.waiting, m.waiting[q].Load(), metric.WithAttributes(attribute.Stringer("leat.queue", q)))
+		of := metric.WithAttributes(attribute.Stringer("leat.queue", q))
+		o.ObserveInt64(g.waiting, int64(m.waiting[q].Len()), of)
+		o.ObserveFloat64(g.waitingAge, m.waiting[q].Age().Seconds(), of)
 	}
 	o.ObserveInt64(g.maxPacks, int64(all.packs))
 	o.ObserveInt64(g.packs, int64(disk.Packs))

@@ -163,6 +163,7 @@ func (t *tenure) fetchNow(ctx context.Context) error {
 		attribute.Int64("leat.epoch", int64(t.held.Epoch())), attribute.Bool("leat.clone", result.isClone)))
 	defer span.End()
 	started := time.Now()
+	t.shared.metrics.began(ctx, was.requestedAt, started)
 	fetched, err := t.fetchWithin(ctx, t.timeout(was.definition, have), mirror.FetchParams{
 		Definition: was.definition, Have: have, Epoch: t.held.Epoch(), Guard: t.held.Check, IsRequested: was.schedule.HasRequest(),
 		Received: t.shared.metrics.receiver(ctx, result.isClone),

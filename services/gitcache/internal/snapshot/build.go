@@ -96,8 +96,7 @@ func (b *Builder) rememberOutline(ctx context.Context, outline treeKey, s Snapsh
 
 // acquire blocks until one more build may run.
 func (b *Builder) acquire(ctx context.Context) (release func(), err error) {
-	b.metrics.waiting.Add(1)
-	defer b.metrics.waiting.Add(-1)
+	defer b.metrics.waiting.Join()()
 	if err := b.building.Acquire(ctx, 1); err != nil {
 		return nil, context.Cause(ctx)
 	}

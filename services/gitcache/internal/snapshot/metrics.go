@@ -6,12 +6,12 @@ package snapshot
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
+	"github.com/leatdev/leat/internal/kit/waiting"
 	"github.com/leatdev/leat/internal/runtime/instrument"
 )
 
@@ -20,7 +20,7 @@ type metrics struct {
 	resolves metric.Float64Histogram
 	builds   metric.Float64Histogram
 	opened   metric.Int64Counter
-	waiting  atomic.Int64 // builds
+	waiting  waiting.Line // of builds
 }
 
 func newMetrics(meter metric.Meter) (*metrics, error) {
@@ -35,9 +35,11 @@ func newMetrics(meter metric.Meter) (*metrics, error) {
 	_, err := meter.Int64ObservableUpDownCounter("leat.bundle.waiting", metric.WithUnit("{bundle}"),
 		metric.WithDescription("Bundles that wait to be built."),
 		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
-			o.Observe(m.waiting.Load())
+			o.Observe(int64(m.waiting.Len()))
 			return nil
 		}))
+	set.Float64ObservableGauge("leat.bundle.waiting.age", "s", "For how long the bundle has waited to be built that has waited longest; 0: none does.",
+		instrument.Age(m.waiting.Age))
 	return m, errors.Join(set.Err(), err)
 }
 
