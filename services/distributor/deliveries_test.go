@@ -41,6 +41,7 @@ func TestMetricsOfDeliveries(t *testing.T) {
 		// An alert on a counter sees the first event only if the counter began at zero.
 		`leat_distributor_break_glass_calls_total{}`: 0, `leat_distributor_token_exchanges_total{outcome="refused"}`: 0,
 		`leat_notifications_attempts_total{outcome="dead",sink="email"}`: 0, `leat_distributor_rollout_decisions_total{kind="halt"}`: 0,
+		`leat_plan_waiting_age_seconds{}`: 0, `leat_source_waiting_age_seconds{}`: 0, `leat_notifications_waiting_age_seconds{}`: 0,
 		clusters + `"connected"}`: 0, clusters + `"away"}`: 1, clusters + `"unenrolled"}`: 1,
 	})
 

@@ -60,7 +60,7 @@ func (s *spine) openDelivery() (*delivery, error) {
 	if err := s.openBundles(&d); err != nil {
 		return nil, err
 	}
-	return &d, measure(s.tel, s.view, s.plans)
+	return &d, measure(s.tel, s.view, d.loop, s.plans)
 }
 
 // board joins the parts of the view that sources are resolved by.

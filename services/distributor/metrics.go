@@ -10,23 +10,29 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 
+	"github.com/leatdev/leat/internal/kit/waiting"
 	"github.com/leatdev/leat/internal/runtime/instrument"
 	"github.com/leatdev/leat/internal/runtime/telemetry"
+	"github.com/leatdev/leat/services/distributor/internal/delivery/resolve"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
 	"github.com/leatdev/leat/services/distributor/internal/spine/fanout"
 )
 
-// measureChanges makes the histogram that the view's changes are recorded in.
-func measureChanges(tel *telemetry.Telemetry) (func(took time.Duration), error) {
+// measureChanges makes the histogram that the view's changes are recorded in, and what measures those that wait.
+func measureChanges(tel *telemetry.Telemetry) (changed func(took time.Duration), line *waiting.Line, err error) {
 	set := instrument.New(tel.Meter(scope))
 	duration := set.Float64Histogram("leat.plan.compute.duration", "s",
 		"Time from a change of the catalog or of content until the plans in memory had followed, its turn included.",
 		.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30)
-	return func(took time.Duration) { duration.Record(context.Background(), took.Seconds()) }, set.Err()
+	line = new(waiting.Line)
+	set.Float64ObservableGauge("leat.plan.waiting.age", "s",
+		"For how long the change of the catalog or of content has waited for its turn, until plans follow it, that has waited longest; 0: none does.",
+		instrument.Age(line.Age))
+	return func(took time.Duration) { duration.Record(context.Background(), took.Seconds()) }, line, set.Err()
 }
 
 // measure makes the gauges that read the fleet and the state of bundles when they are collected.
-func measure(tel *telemetry.Telemetry, view *fleet.View, plans *fanout.Hub[string]) error {
+func measure(tel *telemetry.Telemetry, view *fleet.View, loop *resolve.Loop, plans *fanout.Hub[string]) error {
 	set := instrument.New(tel.Meter(scope))
 	set.Int64ObservableGauge("leat.fleet.objects", "{object}", "Catalogued objects, by kind.",
 		func(observe func(int64, ...attribute.KeyValue)) {
@@ -65,6 +71,8 @@ func measure(tel *telemetry.Telemetry, view *fleet.View, plans *fanout.Hub[strin
 		bundles(func(used, _ int64) int64 { return used }))
 	set.Int64ObservableGauge("leat.project.bundle.limit", "By", "The quota that leat.project.bundle.usage counts against.",
 		bundles(func(_, quota int64) int64 { return quota }))
+	set.Float64ObservableGauge("leat.source.waiting.age", "s",
+		"For how long the source was due to be asked for, at gitcache, that is due longest; 0: none is.", instrument.Age(loop.Lateness))
 	set.Int64ObservableGauge("leat.agent.connected", "{agent}", "Agents that hold a plan stream of this replica open.",
 		instrument.Value(func() int64 { return int64(view.Presence.Connected()) }))
 	set.Int64ObservableGauge("leat.plan.watchers", "{watcher}", "Open plan streams of this replica.",

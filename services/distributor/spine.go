@@ -104,14 +104,14 @@ func (s *spine) open(ctx context.Context, starting *startup) error {
 		return err
 	}
 	s.plans, s.objects = fanout.NewHub[string](0), fanout.NewHub[catalog.Key](0)
-	changed, err := measureChanges(s.tel)
+	changed, line, err := measureChanges(s.tel)
 	if err != nil {
 		return err
 	}
 	s.view = fleet.New(fleet.Params{
 		Store: s.store, Logger: s.logger, Tracer: s.tel.Tracer(scope), Plans: s.plans, Objects: s.objects,
 		Settings: settings, PollInterval: s.cfg.Intervals.CatalogPoll, ReadReportsAfter: readReportsAfter,
-		Changed: changed,
+		Changed: changed, Waiting: line,
 	})
 	if err := starting.untilAvailable(ctx, s.view.Load); err != nil {
 		return fmt.Errorf("load catalog: %w", err)

@@ -37,3 +37,6 @@ func NewSizesOf(v *View, most int) *Sizes {
 	s.most = most
 	return s
 }
+
+// TakeTurn waits for the turn of a change, and returns what ends it.
+func TakeTurn(v *View) (done func()) { return v.writing.take() }

@@ -75,6 +75,7 @@ import (
 	"github.com/leatdev/leat/internal/contract/objectname"
 	"github.com/leatdev/leat/internal/contract/syncpolicy"
 	"github.com/leatdev/leat/internal/kit/backoff"
+	"github.com/leatdev/leat/internal/kit/waiting"
 	"github.com/leatdev/leat/internal/kit/wake"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/spine/fanout"
@@ -116,6 +117,8 @@ type Params struct {
 	// Changed receives how long each change of the catalog or of content took until the plans in memory
 	// had followed, its turn included. Nil is not called.
 	Changed func(took time.Duration)
+	// Waiting has the changes that wait for their turn. Nil: nobody measures them.
+	Waiting *waiting.Line
 	// AtOnce bounds the derivation of services with an edit.
 	AtOnce AtOnce
 }

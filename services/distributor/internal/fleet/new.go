@@ -4,6 +4,9 @@
 package fleet
 
 import (
+	"cmp"
+
+	"github.com/leatdev/leat/internal/kit/waiting"
 	"github.com/leatdev/leat/internal/kit/wake"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/spine/lookup"
@@ -29,7 +32,7 @@ func New(p Params) *View {
 		newSources:  wake.NewSignal(),
 		deriving:    wake.NewSignal(),
 		sharing:     newSharing(),
-		writing:     turn{ended: p.Changed},
+		writing:     turn{ended: p.Changed, line: cmp.Or(p.Waiting, new(waiting.Line))},
 	}
 	c.contents.specFor, v.reading = admitted.specFor, newReading(v)
 	v.Records = &Records{

@@ -25,6 +25,8 @@ const (
 	allEvery      = 5 * time.Minute
 	// learnEvery is how often the states of what services follow from are read.
 	learnEvery = 5 * time.Second
+	// ageEvery is how often the oldest message that waits is looked for, for a metric.
+	ageEvery = 15 * time.Second
 )
 
 // Params are a Dispatcher's collaborators, all required.
@@ -70,7 +72,7 @@ func (d *Dispatcher) lead(ctx context.Context, term int64) error {
 	}
 	watcher := d.p.Objects.WatchAll()
 	defer watcher.Close()
-	w := work{observer: observer, sender: sender, store: d.p.Store, term: term, fleet: d.p.Fleet}
+	w := work{observer: observer, sender: sender, store: d.p.Store, metrics: d.p.Metrics, term: term, fleet: d.p.Fleet}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -110,12 +112,15 @@ type work struct {
 	observer *Observer
 	sender   *Sender
 	store    Store
+	metrics  *Metrics
 	fleet    Fleet
 	term     int64
 	// all and clusters are when they were last read.
 	all, clusters time.Time
 	// learned is when the states that the database has were last read.
 	learned time.Time
+	// aged is when the oldest message that waits was last looked for.
+	aged time.Time
 }
 
 // round carries out due work, and returns when to look again; a negative time means that nothing is
@@ -157,7 +162,21 @@ func (w *work) round(ctx context.Context, keys []catalog.Key, isLagged bool) (pa
 	if _, err := w.sender.Pass(ctx); err != nil {
 		return 0, err
 	}
-	return tick, nil
+	return tick, w.age(ctx, now)
+}
+
+// age measures the oldest message that waits.
+func (w *work) age(ctx context.Context, now time.Time) error {
+	if now.Sub(w.aged) < ageEvery {
+		return nil
+	}
+	oldest, err := w.store.Oldest(ctx)
+	if err != nil {
+		return err
+	}
+	w.metrics.setOldest(oldest)
+	w.aged = now
+	return nil
 }
 
 // observed returns the keys of objects whose states are read when a change of them is announced.

@@ -6,6 +6,7 @@ package notify
 import (
 	"context"
 	"sync/atomic"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -18,6 +19,7 @@ import (
 type Metrics struct {
 	attempts metric.Int64Counter
 	leading  atomic.Int64
+	oldest   atomic.Pointer[time.Time] // when the oldest message was made that waits; nil: none does
 }
 
 // NewMetrics registers the metrics.
@@ -31,10 +33,30 @@ func NewMetrics(meter metric.Meter) (*Metrics, error) {
 		}
 	}
 	set.Int64ObservableGauge("leat.notifications.leader", "{replica}", "1 if this replica sends the notifications.", instrument.Value(m.leading.Load))
+	set.Float64ObservableGauge("leat.notifications.waiting.age", "s",
+		"Age of the oldest message that waits until its receiver takes it, at the replica that sends the notifications; 0: none waits.", instrument.Age(m.age))
 	return m, set.Err()
 }
 
+// setOldest records when the oldest message was made that waits; zero: none does.
+func (m *Metrics) setOldest(at time.Time) {
+	if at.IsZero() {
+		m.oldest.Store(nil)
+	} else {
+		m.oldest.Store(&at)
+	}
+}
+
+// age returns the age of the oldest message that waits, or zero.
+func (m *Metrics) age() time.Duration {
+	if at := m.oldest.Load(); at != nil {
+		return time.Since(*at)
+	}
+	return 0
+}
+
 func (m *Metrics) leads(is bool) {
+	m.setOldest(time.Time{})
 	if is {
 		m.leading.Store(1)
 	} else {

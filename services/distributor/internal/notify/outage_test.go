@@ -15,7 +15,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/metric/noop"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"github.com/leatdev/leat/services/distributor/internal/notify"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
@@ -94,6 +97,17 @@ func (m *memory) Take(_ context.Context, term int64, now, until time.Time, skip 
 	return taken, err
 }
 
+func (m *memory) Oldest(context.Context) (oldest time.Time, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, item := range m.items {
+		if oldest.IsZero() || item.CreatedAt.Before(oldest) {
+			oldest = item.CreatedAt
+		}
+	}
+	return oldest, nil
+}
+
 func (m *memory) Settle(_ context.Context, term int64, v notify.Verdict) error {
 	return m.write(term, func() {
 		if v.Sent {
@@ -115,6 +129,8 @@ type scene struct {
 	notifier *catalog.Notifier
 	objects  *fanout.Hub[catalog.Key]
 
+	meter metric.Meter
+
 	mu       sync.Mutex
 	classes  []notify.Class
 	isAway   bool
@@ -128,7 +144,7 @@ func newScene(services int) *scene {
 	n := notifier(func(s *catalog.NotifierSpec) { s.Events = []notice.Kind{notice.ServiceFailed, notice.ServiceRecovered} })
 	n.CreatedAt = time.Now()
 	s := &scene{
-		notifier: n, objects: fanout.NewHub[catalog.Key](0), classes: make([]notify.Class, services), received: map[string]int{}, events: map[string]int{},
+		meter: noop.Meter{}, notifier: n, objects: fanout.NewHub[catalog.Key](0), classes: make([]notify.Class, services), received: map[string]int{}, events: map[string]int{},
 	}
 	s.items, s.ledger.States = map[string]notify.Item{}, map[string]notify.State{}
 	for i := range s.classes {
@@ -198,7 +214,7 @@ func (s *scene) away(is bool) {
 // run runs a replica until stop is called.
 func (s *scene) run(t *testing.T, holder string) (stop func()) {
 	t.Helper()
-	metrics, err := notify.NewMetrics(noop.Meter{})
+	metrics, err := notify.NewMetrics(s.meter)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -302,6 +318,55 @@ func TestOneReplicaSends(t *testing.T) {
 		defer s.mu.Unlock()
 		if len(s.received) != 1 {
 			t.Errorf("got %d messages, want the one of the second replica", len(s.received))
+		}
+	})
+}
+
+// TestOldestMessageIsMeasured has the receiver away for ten minutes, and then the leader.
+func TestOldestMessageIsMeasured(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, reader := newScene(1), sdkmetric.NewManualReader()
+		s.meter = sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)).Meter("")
+		age := func() time.Duration {
+			t.Helper()
+			var all metricdata.ResourceMetrics
+			if err := reader.Collect(t.Context(), &all); err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range all.ScopeMetrics[0].Metrics {
+				if gauge, ok := m.Data.(metricdata.Gauge[float64]); ok && m.Name == "leat.notifications.waiting.age" {
+					return time.Duration(gauge.DataPoints[0].Value * float64(time.Second))
+				}
+			}
+			t.Fatal("there is no leat.notifications.waiting.age")
+			return 0
+		}
+		stop := s.run(t, "first")
+		pass(time.Minute)
+		if got := age(); got != 0 {
+			t.Errorf("without messages: got %v, want 0", got)
+		}
+		s.away(true)
+		s.set(0, notify.Failed)
+		pass(10 * time.Minute)
+		if got := age(); got < 9*time.Minute || got > 10*time.Minute {
+			t.Errorf("while the receiver is away: got %v, want ten minutes", got)
+		}
+		s.away(false)
+		pass(time.Hour)
+		if got := age(); got != 0 {
+			t.Errorf("once it is back: got %v, want 0", got)
+		}
+		s.away(true)
+		s.set(0, notify.Healthy)
+		pass(time.Minute)
+		if got := age(); got == 0 {
+			t.Error("while the receiver is away again: got 0")
+		}
+		stop()
+		if got := age(); got != 0 {
+			t.Errorf("at a replica that does not send: got %v, want 0", got)
 		}
 	})
 }

@@ -43,6 +43,8 @@ type Store interface {
 	// none of the notifiers to skip. It counts an attempt of each, and keeps it from being taken again
 	// until the given time.
 	Take(ctx context.Context, term int64, now, until time.Time, skip []string, limit int) ([]Item, error)
+	// Oldest returns when the oldest message was made that waits to be sent; zero: none waits.
+	Oldest(ctx context.Context) (time.Time, error)
 	// Settle writes what became of a message.
 	Settle(ctx context.Context, term int64, v Verdict) error
 	// NotifierSecrets returns the secrets of the notifier with that uid. Error:

@@ -201,6 +201,16 @@ func (s *Notifications) Take(ctx context.Context, term int64, now, until time.Ti
 	return items, err
 }
 
+// Oldest implements notify.Store.
+func (s *Notifications) Oldest(ctx context.Context) (time.Time, error) {
+	var items []notify.Item
+	waits := s.store.db.NewSelect().Where("state = ?", messageWaits).Order("created_at").Limit(1)
+	if err := list(ctx, waits, &items, (*notificationRow).item); err != nil || len(items) == 0 {
+		return time.Time{}, translate("look for the oldest notification", err)
+	}
+	return items[0].CreatedAt, nil
+}
+
 // Settle implements notify.Store.
 func (s *Notifications) Settle(ctx context.Context, term int64, v notify.Verdict) error {
 	return s.write(ctx, "settle notification", term, func(ctx context.Context, tx bun.Tx) error {

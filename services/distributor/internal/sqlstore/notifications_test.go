@@ -89,7 +89,15 @@ func checkNotifications(t *testing.T, store *sqlstore.Store) {
 			t.Fatal(err)
 		}
 	}
+	oldest := func(when string, want time.Time) {
+		t.Helper()
+		if got, err := box.Oldest(ctx); err != nil || !got.Equal(want) {
+			t.Errorf("%s: the oldest that waits is of %v, %v, want %v", when, got, err, want)
+		}
+	}
+	oldest("before any", time.Time{})
 	check(box.Save(ctx, term, batch))
+	oldest("with some", now)
 	check(box.Save(ctx, term, notify.Batch{Gone: []string{"Service/2"}, Added: []notify.Item{item("c", "x")}}))
 	ledger, err := box.Ledger(ctx)
 	if err != nil || !ledger.Since.Equal(now) || len(ledger.States) != 1 || !ledger.States["Service/1"].Bad {

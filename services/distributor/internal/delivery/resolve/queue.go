@@ -123,6 +123,16 @@ func (q *queue) pop(at time.Time) (*item, time.Duration) {
 	return it, 0
 }
 
+// lateness returns for how long the source was due at that time which is due first, or zero if it was not.
+func (q *queue) lateness(at time.Time) time.Duration {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.waiting) == 0 {
+		return 0
+	}
+	return max(at.Sub(q.waiting[0].due), 0)
+}
+
 // done ends the work on an item.
 func (q *queue) done(it *item) {
 	q.mu.Lock()

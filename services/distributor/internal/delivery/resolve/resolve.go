@@ -173,6 +173,10 @@ func (l *Loop) Sync(ctx context.Context, sources []catalog.Source) error {
 	return nil
 }
 
+// Lateness returns for how long the source has been due that is due longest and that no worker has begun, or zero if
+// none is.
+func (l *Loop) Lateness() time.Duration { return l.queue.lateness(time.Now()) }
+
 // Run keeps sources resolved until ctx is done.
 func (l *Loop) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)

@@ -6,6 +6,7 @@ package resolve_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"testing"
@@ -297,6 +298,40 @@ func TestFailuresKeepTheLastGood(t *testing.T) {
 		}
 		if got := w.saved[source].Snapshot.Commit; got != "two" {
 			t.Errorf("got %q stored, want two", got)
+		}
+	})
+}
+
+// TestLateness has all workers wait for an answer, while other sources become due.
+func TestLateness(t *testing.T) {
+	t.Parallel()
+	sources := make([]catalog.Source, 6) // more than workers, and than the one that waits for a worker
+	for i := range sources {
+		sources[i] = branch(fmt.Sprint("demo-", i), "main")
+	}
+	w := newWorld(sources...)
+	run(t, w, func(t *testing.T, l *resolve.Loop) {
+		if got := l.Lateness(); got != 0 {
+			t.Errorf("with nothing to do: got %v, want 0", got)
+		}
+		answer := make(chan struct{})
+		w.mu.Lock()
+		w.answer = func(catalog.Source) (resolve.Answer, error) {
+			<-answer
+			return resolve.Answer{}, &resolve.Failure{Reason: reason.Internal}
+		}
+		w.mu.Unlock()
+		for _, source := range sources {
+			l.Observe(resolve.Event{Repository: source.Repository, AllRefs: true})
+		}
+		pass(10 * time.Second)
+		if got := l.Lateness(); got != 10*time.Second {
+			t.Errorf("while all workers wait: got %v, want 10 s", got)
+		}
+		close(answer)
+		pass(30 * time.Millisecond)
+		if got := l.Lateness(); got != 0 {
+			t.Errorf("once they have answers: got %v, want 0", got)
 		}
 	})
 }
