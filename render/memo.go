@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
@@ -33,6 +34,8 @@ const (
 type Memo struct {
 	renderer Renderer
 	limits   Limits
+
+	rendered, remembered atomic.Int64 // answers
 
 	mu       sync.Mutex // guards what follows
 	failures map[key]failure
@@ -67,11 +70,14 @@ func (m *Memo) Render(ctx context.Context, in Input) (Output, error) {
 	k := in.key(files, m.askedBy(bare))
 	known, output := m.lookUp(k)
 	if known.err != nil && (known.retryAt.IsZero() || time.Now().Before(known.retryAt)) {
+		m.remembered.Add(1)
 		return Output{}, known.err
 	}
 	if output != nil {
+		m.remembered.Add(1)
 		return m.decode(output)
 	}
+	m.rendered.Add(1)
 	out, err := m.renderer.Render(ctx, in)
 	if err != nil {
 		return Output{}, m.note(k, known.attempts, err)
@@ -79,6 +85,9 @@ func (m *Memo) Render(ctx context.Context, in Input) (Output, error) {
 	m.keep(bare, in.key(files, out.Asked), out)
 	return out, nil
 }
+
+// Counts returns how many inputs were rendered so far, and for how many a remembered answer sufficed.
+func (m *Memo) Counts() (rendered, remembered int64) { return m.rendered.Load(), m.remembered.Load() }
 
 // askedBy returns what the render of an input asked last time, by the input's key without facts. It
 // returns everything for an unknown input.

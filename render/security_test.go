@@ -257,8 +257,9 @@ func TestMemo(t *testing.T) {
 				t.Errorf("%s: got %v, want %v", name, err, test.err)
 			}
 		}
-		if b.renders != test.want {
-			t.Errorf("%s: got %d renders, want %d", name, b.renders, test.want)
+		rendered, remembered := memo.Counts()
+		if b.renders != test.want || rendered != int64(test.want) || remembered != int64(3-test.want) {
+			t.Errorf("%s: got %d renders, counted as %d beside %d remembered answers, want %d of three", name, b.renders, rendered, remembered, test.want)
 		}
 	}
 	b := &counted{err: errors.New("cannot start")}

@@ -280,8 +280,10 @@ func TestSecCanariesOfAnAgent(t *testing.T) {
 	n.searchAnswers(t, via)
 	n.set.Add("the agent's key", n.ownSecrets(t))
 	metrics := got(t, http.DefaultClient, "http://"+internal.Addr().String()+"/metrics")
-	if !strings.Contains(metrics, "leat_reconcile_duration") {
-		t.Errorf("got metrics without the agent's own:\n%s", metrics)
+	for _, name := range []string{"leat_reconcile_duration", `leat_reconcile_objects_total{leat_object_result="applied"`, `leat_render_outputs_total{leat_render_result="remembered"`} {
+		if !strings.Contains(metrics, name) {
+			t.Errorf("got metrics without the agent's own %s:\n%s", name, metrics)
+		}
 	}
 	stop() // exports the last spans
 	n.search(t, "the metrics", metrics, false)

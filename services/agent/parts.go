@@ -186,6 +186,9 @@ func assemble(cfg Config, tel *telemetry.Telemetry, cluster *kube.Client) (*part
 	limits := render.LimitsWithin(renderworker.Container())
 	p.workers = renderworker.NewPool(cfg.Render, limits)
 	memo, err := render.NewMemo(p.workers, limits)
+	if err == nil {
+		err = measureRenders(tel, memo)
+	}
 	if err != nil {
 		return nil, errors.Join(err, p.store.Close())
 	}
@@ -321,7 +324,13 @@ func observe(tel *telemetry.Telemetry) (reconcile.Observer, error) {
 		"How long runs of services take, by leat.reconcile.stage: run, the whole; render, downloads included; apply; prune; wait, for health, hooks and objects that go. "+
 			"By outcome: ok, or failed with error.type, in which stage and run have it.",
 		0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600)
+	objects := set.Int64Counter("leat.reconcile.objects", "{object}",
+		"Objects that runs came to, by leat.object.result: applied, or kept because nothing of them differed from what was applied last, which costs the API server nothing.")
+	applied := metric.WithAttributeSet(attribute.NewSet(attribute.String("leat.object.result", "applied")))
+	kept := metric.WithAttributeSet(attribute.NewSet(attribute.String("leat.object.result", "kept")))
 	return func(ctx context.Context, took time.Duration, spent execute.Spent, problem *reason.Problem) {
+		objects.Add(ctx, int64(spent.Applied), applied)
+		objects.Add(ctx, int64(spent.Kept), kept)
 		record := func(stage string, took time.Duration, isFailed bool) {
 			attributes := []attribute.KeyValue{attribute.String("leat.reconcile.stage", stage), attribute.String("outcome", "ok")}
 			if isFailed {
@@ -335,4 +344,17 @@ func observe(tel *telemetry.Telemetry) (reconcile.Observer, error) {
 			record(string(stage), took, problem != nil && stage == spent.Failed)
 		}
 	}, set.Err()
+}
+
+// measureRenders counts what the renderers were spared.
+func measureRenders(tel *telemetry.Telemetry, memo *render.Memo) error {
+	set := instrument.New(tel.Meter("agent"))
+	set.Int64ObservableCounter("leat.render.outputs", "{output}",
+		"Outputs of renderers other than that of plain manifests, by leat.render.result: rendered, whether or not it failed; or remembered from an earlier render of the same content.",
+		func(observe func(int64, ...attribute.KeyValue)) {
+			rendered, remembered := memo.Counts()
+			observe(rendered, attribute.String("leat.render.result", "rendered"))
+			observe(remembered, attribute.String("leat.render.result", "remembered"))
+		})
+	return set.Err()
 }

@@ -84,7 +84,7 @@ func TestStagesOfARun(t *testing.T) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		want := []observedRun{
-			{took: 63 * time.Second, spent: execute.Spent{Stages: map[execute.Stage]time.Duration{
+			{took: 63 * time.Second, spent: execute.Spent{Applied: 2, Stages: map[execute.Stage]time.Duration{
 				execute.StageRender: 2 * time.Second, execute.StageApply: 6 * time.Second, execute.StageWait: 55 * time.Second, execute.StagePrune: 0,
 			}}},
 			{took: 5 * time.Second, isFailed: true, spent: execute.Spent{Failed: execute.StageApply, Stages: map[execute.Stage]time.Duration{
@@ -94,6 +94,35 @@ func TestStagesOfARun(t *testing.T) {
 		if diff := cmp.Diff(want, w.observed[:min(2, len(w.observed))], cmp.AllowUnexported(observedRun{})); diff != "" {
 			t.Errorf("the observer received other runs (-want +got):\n%s", diff)
 		}
+	})
+}
+
+// TestObserverCountsWhatRunsSpared has a run of two objects, a refresh, and a change of one of the two.
+func TestObserverCountsWhatRunsSpared(t *testing.T) {
+	bubble(t, reconcile.Settings{Refresh: time.Hour}, func(t *testing.T, w *world) {
+		counts := func() (applied, kept int) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			for _, run := range w.observed {
+				applied, kept = applied+run.spent.Applied, kept+run.spent.Kept
+			}
+			w.observed = nil
+			return applied, kept
+		}
+		want := func(when string, applied, kept int) {
+			t.Helper()
+			if gotApplied, gotKept := counts(); gotApplied != applied || gotKept != kept {
+				t.Errorf("%s: got %d applied and %d kept objects, want %d and %d", when, gotApplied, gotKept, applied, kept)
+			}
+		}
+		w.plan(w.service(t, "s", "a", "b"))
+		pass(t, time.Minute)
+		want("the first run", 2, 0)
+		pass(t, 80*time.Minute)
+		want("a refresh", 0, 2)
+		w.plan(w.service(t, "s", "a", "b", "c"))
+		pass(t, time.Minute)
+		want("a change", 1, 2)
 	})
 }
 

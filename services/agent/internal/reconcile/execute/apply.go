@@ -267,6 +267,7 @@ func (a *applier) applyOne(ctx context.Context, o *unstructured.Unstructured) er
 	what := a.decide(o, sum)
 	switch what {
 	case observe.Keep:
+		a.r.kept.Add(1)
 		return nil
 	case observe.Explain:
 		return a.drift.explain(ctx, o)

@@ -42,6 +42,7 @@ type run struct {
 	rendered  time.Time
 	waited    time.Duration // in await
 	applied   atomic.Int32  // number of applied objects
+	kept      atomic.Int32  // number of objects of which nothing differed
 	spent     Spent
 }
 
@@ -54,7 +55,9 @@ func (x *Executor) newRun(job Job, account k8s.Account, cluster k8s.API) *run {
 }
 
 func (r *run) outcome() Outcome {
-	return Outcome{Record: r.record.Record, Timings: r.Timings, Spent: r.spent}
+	spent := r.spent
+	spent.Applied, spent.Kept = int(r.applied.Load()), int(r.kept.Load())
+	return Outcome{Record: r.record.Record, Timings: r.Timings, Spent: spent}
 }
 
 // step is one operation of a run, with its name for errors.

@@ -21,10 +21,13 @@ var measured = map[string]Stage{
 	"render": StageRender, "apply": StageApply, "finish": StageApply, "prune": StagePrune, "delete objects": StagePrune,
 }
 
-// Spent is what a run spent its time on.
+// Spent is what a run spent its time on, and what it spared.
 type Spent struct {
 	// Stages are the durations of the stages that the run came to, without the waits in them.
 	Stages map[Stage]time.Duration
+	// Applied is the number of objects that were sent to the API server, and Kept that of objects of which nothing
+	// differed from what was applied last, so that they cost no request.
+	Applied, Kept int
 	// Failed is the stage that ended the run with an error; empty: another step, or none.
 	Failed Stage
 }

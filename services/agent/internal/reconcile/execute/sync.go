@@ -58,7 +58,7 @@ func (x *Executor) Verify(ctx context.Context, job Job) (Outcome, error) {
 	if _, err := x.account(job.Service.Spec); err != nil {
 		return Outcome{Record: job.Record, Timings: job.Timings}, err // the lock came after the service
 	}
-	return Outcome{Record: job.Record, Timings: job.Timings}, x.params.Renderer.Verify(ctx, job.Service)
+	return Outcome{Record: job.Record, Timings: job.Timings, Spent: Spent{Kept: job.Record.Objects.Len()}}, x.params.Renderer.Verify(ctx, job.Service)
 }
 
 // completion records that everything was applied.
