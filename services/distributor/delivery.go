@@ -20,6 +20,7 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/api/hub"
 	"github.com/leatdev/leat/services/distributor/internal/api/people"
 	"github.com/leatdev/leat/services/distributor/internal/delivery/bundles"
+	"github.com/leatdev/leat/services/distributor/internal/delivery/costs"
 	"github.com/leatdev/leat/services/distributor/internal/delivery/gitsource"
 	"github.com/leatdev/leat/services/distributor/internal/delivery/intake"
 	"github.com/leatdev/leat/services/distributor/internal/delivery/resolve"
@@ -49,6 +50,7 @@ type delivery struct {
 	disk   *casdisk.Store
 	cache  *bundles.Cache
 	deltas *bundles.Deltas
+	costs  *costs.Costs
 }
 
 // openDelivery opens the caches on the node's disk, and the connection to gitcache, which it does not use yet.
@@ -58,6 +60,10 @@ func (s *spine) openDelivery() (*delivery, error) {
 		return nil, err
 	}
 	if err := s.openBundles(&d); err != nil {
+		return nil, err
+	}
+	var err error
+	if d.costs, err = costs.New(s.tel.Meter(scope)); err != nil {
 		return nil, err
 	}
 	return &d, measure(s.tel, s.view, d.loop, s.plans)
@@ -110,10 +116,11 @@ func (d *delivery) wing(s *spine) wing {
 		mount: func(c *calls) {
 			c.mux.Handle(bundlehttp.Pattern, bundlehttp.NewHandler(bundlehttp.HandlerParams{
 				Cache: d.cache, Deltas: d.deltas, Plans: fleet.Downloads{View: s.view}, Verifier: s.verifier, Logger: s.logger,
+				Costs: d.costs,
 			}))
 		},
 		work: []func(context.Context) error{
-			d.loop.Run, d.source.MonitorDefinitions,
+			d.loop.Run, d.source.MonitorDefinitions, d.costs.Run,
 			func(ctx context.Context) error { return d.source.MonitorRepositories(ctx, d.loop.Observe) },
 			func(ctx context.Context) error { return keepDisk(ctx, d.disk, d.cache, s.view) },
 		},
@@ -121,7 +128,7 @@ func (d *delivery) wing(s *spine) wing {
 }
 
 // openAgents serves plans to agents, takes their reports, and lets the tunnel know who may reach which cluster.
-func (s *spine) openAgents(persons *people.Service) (wing, error) {
+func (s *spine) openAgents(persons *people.Service, spent *costs.Costs) (wing, error) {
 	bootstraps := sqlstore.BootstrapsOf(s.store)
 	bootstrap, err := agents.NewBootstrap(agents.BootstrapDeps{Editor: s.editor, Tokens: bootstraps, Journal: s.records, Meter: s.tel.Meter(scope)})
 	if err != nil {
@@ -145,7 +152,7 @@ func (s *spine) openAgents(persons *people.Service) (wing, error) {
 		Streams: admission.NewGate(s.cfg.AgentRate), Tokens: admission.NewGate(s.cfg.AgentRate), Joins: admission.NewGate(s.cfg.AgentRate),
 		Openings: admission.NewPace(openingEvery, openingBurst),
 		Seats:    admission.NewSeats(streamsPerCluster), Departures: admission.NewLine(s.cfg.AgentRate),
-		Plans: s.plans, TunnelURL: s.cfg.TunnelURL, PollInterval: s.cfg.Intervals.PlanPoll,
+		Plans: s.plans, Costs: spent, TunnelURL: s.cfg.TunnelURL, PollInterval: s.cfg.Intervals.PlanPoll,
 	})
 	return wing{
 		mount: func(c *calls) {

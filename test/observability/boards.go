@@ -52,6 +52,15 @@ func deliveryBoard() board {
 			{"How long until applied?", "From the plan until the hub heard that everything is applied.", seconds, false, quantiles("leat_delivery_duration_seconds", `,leat_delivery_stage="applied"`)},
 			{"How do deliveries end?", "Superseded: newer content came before this one was healthy.", perSecond, false, rates("leat_delivery_outcomes_total", "", "outcome")},
 			{"How long do plans take to follow?", "From a change of the catalog or of content until the plans in memory have it.", seconds, false, quantiles("leat_plan_compute_duration_seconds", "")},
+			{"How soon do requested fetches begin?", "From a webhook, or a person's request, until the owner of the mirror begins to fetch; at all replicas of gitcache.", seconds, false, []query{
+				{"p50", "histogram_quantile(0.5, sum by (le) (rate(leat_mirror_fetch_delay_seconds_bucket[$__rate_interval])))"},
+				{"p99", "histogram_quantile(0.99, sum by (le) (rate(leat_mirror_fetch_delay_seconds_bucket[$__rate_interval])))"},
+			}},
+			{"For how long does the first of each queue wait?", "Repositories by what they wait for, bundles to be built, changes for plans to follow, sources to be asked for, and messages; at all replicas.", seconds, false, []query{
+				{"repositories: {{leat_queue}}", "max by (leat_queue) (leat_mirror_waiting_age_seconds)"}, {"bundles", "max(leat_bundle_waiting_age_seconds)"},
+				{"changes", "max(leat_plan_waiting_age_seconds)"}, {"sources", "max(leat_source_waiting_age_seconds)"},
+				{"messages", "max(leat_notifications_waiting_age_seconds)"},
+			}},
 		},
 	}
 }
@@ -130,6 +139,8 @@ func distributorBoard() board {
 		panels: slices.Concat([]panel{
 			{"Plan streams", "Agents that wait for their next plan.", count, false, sums("leat_plan_watchers", "instance")},
 			{"How long do plans take to follow?", "From a change of the catalog or of content until the plans in memory have it.", seconds, false, quantiles("leat_plan_compute_duration_seconds", "")},
+			{"How much does one cluster ask for?", "Calls and downloads of one cluster in ten minutes; the quantiles are over clusters.", count, false, quantiles("leat_cluster_requests", "")},
+			{"How much is one cluster sent?", "Bytes of bundles and deltas for one cluster in ten minutes; the quantiles are over clusters.", bytesUnit, false, quantiles("leat_cluster_sent_bytes", "")},
 			{"Does the node's cache have the bundles?", "Stored: it has. Missing ones are fetched from gitcache.", perSecond, false, rates("leat_bundle_opened_total", "", "leat_bundle_result")},
 			{"Bundles fetched into the cache", "With the reason when that failed.", perSecond, false, rates("leat_bundle_fill_total", "", "error_type")},
 			{"Notifications", "Dead: given up. leat notifier resend sends them again.", perSecond, false, rates("leat_notifications_attempts_total", "", "outcome")},
@@ -180,6 +191,8 @@ func agentBoard() board {
 					` / ignoring (leat_reconcile_stage) group_left sum(rate(leat_reconcile_duration_seconds_sum{SELECTED,leat_reconcile_stage="run"}[$__rate_interval]))`,
 			}}},
 			{"Downloads of bundles", "Whole, by a delta, resumed, or damaged.", perSecond, false, rates("leat_bundle_download_total", "", "leat_download_result")},
+			{"What did fingerprints spare?", "Objects that were sent to the API server, and those of which nothing differed.", perSecond, false, rates("leat_reconcile_objects_total", "", "leat_object_result")},
+			{"What did renderers remember?", "Outputs that were rendered, and those of content that was rendered before.", perSecond, false, rates("leat_render_outputs_total", "", "leat_render_result")},
 			{"Requests of people", "Active ones, by the kind of connection that they use.", count, false, sums("leat_uplink_requests_active", "leat_connection_kind")},
 		}, process()),
 	}

@@ -14,9 +14,14 @@ import (
 	"context"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/leatdev/leat/internal/runtime/identity"
+	"github.com/leatdev/leat/internal/runtime/telemetry"
 	"github.com/leatdev/leat/services/distributor/internal/access/admission"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
+	"github.com/leatdev/leat/services/distributor/internal/delivery/costs"
 	"github.com/leatdev/leat/services/distributor/internal/delivery/intake"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
@@ -43,6 +48,8 @@ type Deps struct {
 	// Departures spread agents that have to go elsewhere because the replica stops.
 	Departures *admission.Line
 	Plans      *fanout.Hub[string]
+	// Costs counts the calls of clusters.
+	Costs *costs.Costs
 	// TunnelURL is the public base URL of the tunnel. Empty: there is none.
 	TunnelURL string
 	// PollInterval is how often agents that hold no stream are to ask for their plan.
@@ -65,5 +72,7 @@ func (s *Service) agent(ctx context.Context) (*catalog.Cluster, identity.Identit
 	if err != nil {
 		return nil, id, admissionError(err)
 	}
+	s.d.Costs.Asked(id.Name)
+	trace.SpanFromContext(ctx).SetAttributes(attribute.String(telemetry.KeyCluster, id.Name))
 	return cluster, id, nil
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/leatdev/leat/internal/runtime/identity"
 	"github.com/leatdev/leat/internal/runtime/rpcerr"
 	"github.com/leatdev/leat/services/distributor/internal/delivery/bundles"
+	"github.com/leatdev/leat/services/distributor/internal/delivery/costs"
 	"github.com/leatdev/leat/services/distributor/internal/delivery/plan"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
@@ -36,13 +37,15 @@ type Plans interface {
 	IsUndecided(cluster string) bool
 }
 
-// HandlerParams are a handler's collaborators, all required.
+// HandlerParams are a handler's collaborators, all required except Costs.
 type HandlerParams struct {
 	Cache    *bundles.Cache
 	Deltas   *bundles.Deltas
 	Plans    Plans
 	Verifier identity.Verifier
 	Logger   *slog.Logger
+	// Costs counts what clusters are sent. Nil: nothing does.
+	Costs *costs.Costs
 }
 
 // storeRetry is after how long an agent asks again while the database does not answer.

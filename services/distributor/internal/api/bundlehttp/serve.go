@@ -4,6 +4,7 @@
 package bundlehttp
 
 import (
+	"io"
 	"net/http"
 
 	"go.opentelemetry.io/otel/propagation"
@@ -38,6 +39,11 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	caller, _ := identity.FromContext(r.Context())
+	h.p.Costs.Asked(caller.Name)
+	counted := &countingWriter{ResponseWriter: w}
+	defer func() { h.p.Costs.Sent(caller.Name, counted.sent) }() // also of an answer that is broken off
+	w = counted
 	if served, err := h.serveDelta(w, r, wanted); served || err != nil {
 		return err
 	}
@@ -49,3 +55,27 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request) error {
 	}
 	return h.send(w, r, wanted, f)
 }
+
+// countingWriter counts the bytes of a body.
+type countingWriter struct {
+	http.ResponseWriter
+
+	sent int64
+}
+
+// Write implements io.Writer.
+func (w *countingWriter) Write(p []byte) (int, error) {
+	n, err := w.ResponseWriter.Write(p)
+	w.sent += int64(n)
+	return n, err
+}
+
+// ReadFrom implements io.ReaderFrom, by which the kernel copies files to connections of HTTP/1.
+func (w *countingWriter) ReadFrom(from io.Reader) (int64, error) {
+	n, err := io.Copy(w.ResponseWriter, from)
+	w.sent += n
+	return n, err
+}
+
+// Unwrap is for http.ResponseController.
+func (w *countingWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
