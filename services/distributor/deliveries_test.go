@@ -4,7 +4,10 @@
 package distributor_test
 
 import (
+	"bufio"
 	"net"
+	"net/http"
+	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -45,6 +48,7 @@ func TestMetricsOfDeliveries(t *testing.T) {
 		clusters + `"connected"}`: 0, clusters + `"away"}`: 1, clusters + `"unenrolled"}`: 1,
 	})
 
+	const trace = "0af7651916cd43dd8448eb211c80319c"
 	agents, said := h.agents(t, agent.token), newReporter()
 	for _, phase := range []typev1.ServicePhase{
 		typev1.ServicePhase_SERVICE_PHASE_SYNCING, typev1.ServicePhase_SERVICE_PHASE_PROGRESSING, typev1.ServicePhase_SERVICE_PHASE_HEALTHY,
@@ -54,6 +58,7 @@ func TestMetricsOfDeliveries(t *testing.T) {
 		if phase != typev1.ServicePhase_SERVICE_PHASE_SYNCING {
 			report.AppliedAt = &timestamppb.Timestamp{Seconds: 9} // by a clock that is wrong
 		}
+		report.Traceparent = "00-" + trace + "-b7ad6b7169203331-01"
 		said.set(report)
 		said.flush(t, func(request *distributorv1.ReportStatusRequest) (*distributorv1.ReportStatusResponse, error) {
 			return agents.ReportStatus(t.Context(), request)
@@ -69,4 +74,30 @@ func TestMetricsOfDeliveries(t *testing.T) {
 		`leat_fleet_services{phase="healthy"}`: 1, `leat_fleet_services{phase="degraded"}`: 0,
 		clusters + `"connected"}`: 1, clusters + `"away"}`: 0,
 	})
+	wantExemplars(t, "http://"+internal.Addr().String()+"/metrics", "leat_delivery_duration_seconds_bucket", trace, 2)
+}
+
+// wantExemplars expects that so many buckets of a histogram have an exemplar of that trace. OpenMetrics alone has
+// exemplars.
+func wantExemplars(t *testing.T, url, histogram, trace string, buckets int) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Accept", "application/openmetrics-text; version=1.0.0")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	var with []string
+	for lines := bufio.NewScanner(response.Body); lines.Scan(); {
+		if _, exemplar, ok := strings.Cut(lines.Text(), " # "); ok && strings.HasPrefix(lines.Text(), histogram) && strings.Contains(exemplar, `trace_id="`+trace+`"`) {
+			with = append(with, lines.Text())
+		}
+	}
+	if len(with) != buckets {
+		t.Errorf("got the exemplars %q, want the trace %s in %d buckets", with, trace, buckets)
+	}
 }

@@ -42,7 +42,7 @@ func (in *intake) advance(state *serviceState, service *catalog.ServiceReport, r
 		return
 	}
 	revisions := state.Latest.v.Advance(service, report.ReceivedAt)
-	in.milestones = append(in.milestones, catalog.Milestones(state.Latest.v, revisions, report.ReceivedAt)...)
+	in.milestones = append(in.milestones, catalog.Milestones(state.Latest.v, revisions, report.ReceivedAt, service.Trigger)...)
 	for _, next := range revisions {
 		key := revisionKey{serviceUID: state.UID, number: next.Number}
 		row := &revisionRow{ServiceUID: key.serviceUID, Number: key.number, Revision: columnOf(next)}

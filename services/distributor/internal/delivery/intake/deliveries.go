@@ -9,6 +9,7 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/leatdev/leat/internal/runtime/instrument"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
@@ -36,11 +37,12 @@ func NewDeliveries(meter metric.Meter) (*Deliveries, error) {
 	return d, set.Err()
 }
 
-// Record records milestones.
+// Record records milestones. An exemplar of a duration names the trace of the change that was delivered, if that is
+// sampled, and not that of the report.
 func (d *Deliveries) Record(ctx context.Context, milestones []catalog.Milestone) {
 	for _, m := range milestones {
 		if m.Stage != "" {
-			d.duration.Record(ctx, m.Took.Seconds(), metric.WithAttributes(attribute.String("leat.delivery.stage", string(m.Stage))))
+			d.duration.Record(m.Trigger.Follow(trace.ContextWithSpanContext(ctx, trace.SpanContext{})), m.Took.Seconds(), metric.WithAttributes(attribute.String("leat.delivery.stage", string(m.Stage))))
 		}
 		if m.Outcome != catalog.RevisionUnknown {
 			d.outcomes.Add(ctx, 1, metric.WithAttributes(outcomeOf(m.Outcome)))

@@ -26,11 +26,13 @@ type Milestone struct {
 	Took time.Duration
 	// Outcome is how the revision ended; RevisionUnknown: it did not.
 	Outcome RevisionOutcome
+	// Trigger is what brought the revision, as its agent repeats it. Nil: Stage is empty, or it is not known.
+	Trigger *Trigger
 }
 
 // Milestones returns what a report, received at that time, adds to revisions: after is what
-// before.Advance returned for it.
-func Milestones(before Revision, after []Revision, at time.Time) []Milestone {
+// before.Advance returned for it, and trigger is the report's.
+func Milestones(before Revision, after []Revision, at time.Time, trigger *Trigger) []Milestone {
 	var all []Milestone
 	for _, next := range after {
 		last := Revision{}
@@ -39,11 +41,11 @@ func Milestones(before Revision, after []Revision, at time.Time) []Milestone {
 		}
 		took := min(max(0, at.Sub(next.PlannedAt)), maxDelivery)
 		if last.AppliedAt.IsZero() && !next.AppliedAt.IsZero() {
-			all = append(all, Milestone{Stage: DeliveryApplied, Took: took})
+			all = append(all, Milestone{Stage: DeliveryApplied, Took: took, Trigger: trigger})
 		}
 		switch {
 		case next.Outcome == RevisionHealthy && last.Outcome != RevisionHealthy:
-			all = append(all, Milestone{Stage: DeliveryHealthy, Took: took, Outcome: RevisionHealthy})
+			all = append(all, Milestone{Stage: DeliveryHealthy, Took: took, Outcome: RevisionHealthy, Trigger: trigger})
 		case next.Outcome != RevisionHealthy && !next.SupersededAt.IsZero():
 			all = append(all, Milestone{Outcome: next.Outcome})
 		}

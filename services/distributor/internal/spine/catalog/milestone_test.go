@@ -25,6 +25,8 @@ func TestMilestones(t *testing.T) {
 		return r
 	}
 	const day = 24 * time.Hour
+	traced := report(catalog.PhaseHealthy, "eight", planned)
+	traced.Trigger = &catalog.Trigger{Traceparent: "the commit's"}
 	var latest catalog.Revision
 	for _, step := range []struct {
 		name   string
@@ -51,10 +53,13 @@ func TestMilestones(t *testing.T) {
 		{"was planned in the future", time.Minute, report(catalog.PhaseHealthy, "seven", planned.Add(day)), []catalog.Milestone{
 			{Outcome: "SUPERSEDED"}, {Stage: "applied"}, {Stage: "healthy", Outcome: "HEALTHY"},
 		}},
+		{"was traced", time.Minute, traced, []catalog.Milestone{
+			{Stage: "applied", Took: time.Minute, Trigger: traced.Trigger}, {Stage: "healthy", Took: time.Minute, Outcome: "HEALTHY", Trigger: traced.Trigger},
+		}},
 	} {
 		at := planned.Add(step.after)
 		next := latest.Advance(step.report, at)
-		if diff := cmp.Diff(step.want, catalog.Milestones(latest, next, at)); diff != "" {
+		if diff := cmp.Diff(step.want, catalog.Milestones(latest, next, at, step.report.Trigger)); diff != "" {
 			t.Errorf("%s: milestones differ (-want +got):\n%s", step.name, diff)
 		}
 		if len(next) > 0 {
