@@ -65,7 +65,7 @@ func uiWing(web *ui.UI) wing {
 // fleetWing keeps the fleet in memory as the store has it.
 func (s *spine) fleetWing() wing {
 	return wing{work: []func(context.Context) error{
-		s.view.MonitorCatalog, s.view.MonitorPresence, s.view.MonitorArrivals, fleet.NewDeriver(s.view).Run,
+		s.view.MonitorCatalog, s.view.MonitorPresence, s.view.MonitorArrivals, fleet.Ends{View: s.view}.Run, fleet.NewDeriver(s.view).Run,
 		func(ctx context.Context) error { return fleet.ReadReports(ctx, s.view) },
 		s.grow,
 	}}

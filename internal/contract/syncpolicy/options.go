@@ -44,6 +44,8 @@ type Options struct {
 	PruneConfirmation string `json:"pruneConfirmation,omitempty"`
 	// Paused leaves the service unchanged.
 	Paused bool `json:"paused,omitempty"`
+	// PausedUntil is when Paused ends by itself. Zero: it does not. Agents do not get it: see AsOf.
+	PausedUntil time.Time `json:"pausedUntil,omitzero"`
 	// DryRun reports what would change, and changes nothing.
 	DryRun bool `json:"dryRun,omitempty"`
 	// Renderer turns the files of each source into objects. It is [RenderAuto] if there are steps.
@@ -151,6 +153,7 @@ func (o Options) Validate(service string) error {
 		known("renderer", o.Renderer, RenderAuto, RenderPlain, RenderKustomize),
 		renderstep.Validate("render", o.Render),
 		between("sync.health_timeout", o.HealthTimeout, 0, maxWait),
+		o.Pause().Validate("paused"),
 		fielderr.Within("policy", o.Policy.Validate(service)),
 	)
 }

@@ -40,6 +40,10 @@ func Wanted(m *fleetv1.ServiceSpec) (syncpolicy.Options, error) {
 	if m.GetPolicy().GetLimits() != nil {
 		return syncpolicy.Options{}, fielderr.New("policy.limits", "are the project's to set; leave them out")
 	}
+	until, err := End("paused_until", m.GetPausedUntil())
+	if err != nil {
+		return syncpolicy.Options{}, err
+	}
 	steps, err := renderstepwire.Steps("render", m.GetRender())
 	if err != nil {
 		return syncpolicy.Options{}, err
@@ -48,7 +52,7 @@ func Wanted(m *fleetv1.ServiceSpec) (syncpolicy.Options, error) {
 	return syncpolicy.Options{
 		Namespace: m.GetNamespace(), CreateNamespace: sync.CreateNamespace, Prune: sync.Prune,
 		HealthTimeout: sync.GetHealthTimeout().AsDuration(), ForceConflicts: sync.GetForceConflicts(),
-		PruneConfirmation: sync.GetPruneConfirmation(), Paused: m.GetPaused(), DryRun: m.GetDryRun(),
+		PruneConfirmation: sync.GetPruneConfirmation(), Paused: m.GetPaused(), PausedUntil: until, DryRun: m.GetDryRun(),
 		Renderer: word[syncpolicy.Renderer](m.GetRenderer(), 0), Render: steps, Policy: policy,
 	}, fielderr.Within("policy", err)
 }
@@ -56,6 +60,7 @@ func Wanted(m *fleetv1.ServiceSpec) (syncpolicy.Options, error) {
 // SetWanted writes the options into a service's document: the reverse of Wanted.
 func SetWanted(m *fleetv1.ServiceSpec, o syncpolicy.Options) {
 	m.Namespace, m.Renderer, m.Paused, m.DryRun = o.Namespace, enumname.Value[distributorv1.Renderer](string(o.Renderer)), o.Paused, o.DryRun
+	m.PausedUntil = EndMessage(o.PausedUntil)
 	m.Policy, m.Render = PolicyMessage(o.Policy), renderstepwire.Messages(o.Render)
 	sync := &fleetv1.SyncOptions{
 		CreateNamespace: o.CreateNamespace, Prune: o.Prune, HealthTimeout: span(o.HealthTimeout),

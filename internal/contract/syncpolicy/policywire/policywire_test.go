@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/testing/protocmp"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 	"pgregory.net/rapid"
 
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
@@ -62,6 +63,9 @@ func set(t *rapid.T, m protoreflect.Message, field protoreflect.FieldDescriptor,
 	case field.Message() != nil && field.Message().FullName() == "google.protobuf.Duration":
 		d := durationpb.New(time.Duration(rapid.Int64Range(1, int64(time.Hour)).Draw(t, name)))
 		m.Set(field, protoreflect.ValueOfMessage(d.ProtoReflect()))
+	case field.Message() != nil && field.Message().FullName() == "google.protobuf.Timestamp":
+		end := &timestamppb.Timestamp{Seconds: rapid.Int64Range(0, 1<<32).Draw(t, name), Nanos: rapid.Int32Range(0, 999_999_999).Draw(t, name)}
+		m.Set(field, protoreflect.ValueOfMessage(end.ProtoReflect()))
 	case field.Message() != nil:
 		fill(t, m.Mutable(field).Message(), true)
 	case field.Kind() == protoreflect.EnumKind:

@@ -117,7 +117,7 @@ func anyOfService(s *subject, field, key string, match func(string) bool) bool {
 	case "synced":
 		return match(truth(s.Synced))
 	case "paused":
-		return match(truth(o.Spec.Wanted().Paused))
+		return match(truth(o.Spec.Wanted().Pause().At(catalog.Now())))
 	case "pinned":
 		return match(truth(s.Pin != nil))
 	case "drifted":

@@ -28,6 +28,7 @@
 //	Tallies       the healthy services of each cluster
 //	BundleBooks   the bytes of each project's bundles
 //	admissions    what services have instead of their specs and of what their sources hold
+//	nextEnds      what ends by itself: pauses and ignore rules
 //	Deriver       derives after the batch of changes that needs it
 //	Records       the descriptions of objects, which join all of them
 //
@@ -45,7 +46,7 @@
 // The view follows the store's log of changes. An edit goes to the store first and comes back
 // through Refresh, on the replica that made it and on all others. Two kinds of writers change the
 // catalog or sources, and then revise plans: Refresh for edits and reports, Resolved for content, and
-// the Deriver. They take turns, under View.writing, from the first change to the last plan. A plan in
+// the Deriver. Ends revises them when time alone changes what a spec means. They take turns, under View.writing, from the first change to the last plan. A plan in
 // memory is therefore of one state, although it is computed from two parts.
 //
 // Locks are taken in this order:
@@ -144,6 +145,8 @@ type View struct {
 	refreshes *lookup.Flight
 	// admitted is the content of services instead of their sources' content.
 	admitted *admissions
+	// ends are those of pauses and ignore rules.
+	ends *nextEnds
 	// newSources receives a value when a source may be wanted that was not wanted before.
 	newSources wake.Signal
 	// deriving wakes the deriver.
@@ -268,6 +271,7 @@ func (v *View) applyLocked(ctx context.Context, changes catalog.Changes, isFirst
 // revise brings plans in line with a change of the catalog, and notifies the watchers of what it touches. The
 // caller holds writing.
 func (v *View) revise(ctx context.Context, set *changeSet) {
+	v.ends.note(catalog.Now(), set)
 	v.publish(set, v.plans.revise(ctx, set, nil))
 	if namesNewSource(set, v.Catalog) {
 		v.newSources.Set()

@@ -136,6 +136,17 @@ func newView(t *testing.T) (*fleet.View, *log, *fanout.Hub[string]) {
 		},
 	})
 	plans := fanout.NewHub[string](0)
+	return loaded(t, l, plans), l, plans
+}
+
+// replicaOf returns another view of the same store.
+func replicaOf(t *testing.T, l *log) *fleet.View {
+	t.Helper()
+	return loaded(t, l, fanout.NewHub[string](0))
+}
+
+func loaded(t *testing.T, l *log, plans *fanout.Hub[string]) *fleet.View {
+	t.Helper()
 	v := fleet.New(fleet.Params{
 		Store: l, Logger: slog.New(slog.DiscardHandler), Tracer: noop.NewTracerProvider().Tracer(""),
 		Plans: plans, Objects: fanout.NewHub[catalog.Key](0), PollInterval: time.Second,
@@ -143,7 +154,7 @@ func newView(t *testing.T) (*fleet.View, *log, *fanout.Hub[string]) {
 	if err := v.Load(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return v, l, plans
+	return v
 }
 
 var app = catalog.Source{Repository: "demo", Path: "app"}

@@ -26,6 +26,7 @@ func New(p Params) *View {
 		sources:     sources,
 		plans:       newPlanBook(c, sources, admitted, reported, p.Settings, p.Tracer),
 		admitted:    admitted,
+		ends:        newNextEnds(c, admitted),
 		reports:     reported,
 		grants:      &grants{byKey: map[grantKey]catalog.Grant{}},
 		lookups:     &lookups{byUID: map[string]*clusterLookups{}},

@@ -87,12 +87,14 @@ func (b *planBook) of(cluster string) (set planSet, ok bool) {
 
 // inputs returns what a plan is computed from. Services that the cluster's agent cannot carry out are
 // withheld, and so are those whose configuration waits for a value; an agent that has not reported yet
-// may be of any version.
+// may be of any version. Specs are as they count now: see [nextEnds].
 func (b *planBook) inputs(cluster *catalog.Cluster, services []*catalog.Service) []plan.Input {
-	inputs := b.sources.inputs(services...)
+	inputs, at := b.sources.inputs(services...), catalog.Now()
 	for i, service := range services {
+		inputs[i].Service = service.AsOf(at)
 		inputs[i].IsWithheld, inputs[i].Limits = service.ConfigWaits, b.catalog.AgentLimits(service.Name)
 		b.admitted.apply(&inputs[i], b.reports.timeless)
+		inputs[i].Service = inputs[i].Service.AsOf(at) // a rollout may hold it at another spec
 		// The spec that the agent receives counts.
 		inputs[i].IsWithheld = inputs[i].IsWithheld || len(cluster.Agent.Lacks(inputs[i].Service.Spec.Requires())) > 0
 	}

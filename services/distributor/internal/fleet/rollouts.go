@@ -164,9 +164,10 @@ func (r Rollouts) eachCovered(policies []*catalog.RolloutPolicy, fn func(*catalo
 func (r Rollouts) see(service *catalog.Service, cluster *catalog.Cluster) drive.Seen {
 	v := r.View
 	isConnected, _ := v.Presence.presenceOf(cluster)
-	own := service.Spec.Wanted()
+	counting := service.AsOf(catalog.Now())
+	own := counting.Spec.Wanted()
 	seen := drive.Seen{
-		Service: service, ClusterUID: cluster.UID, ClusterLabels: cluster.Labels, Spec: v.admitted.staged.of(service.Spec), Held: v.admitted.of(service.UID),
+		Service: counting, ClusterUID: cluster.UID, ClusterLabels: cluster.Labels, Spec: v.admitted.staged.of(service.Spec), Held: v.admitted.of(service.UID),
 		Config: service.ConfigName, ConfigWaits: service.ConfigWaits, HasSets: r.hasSets(service),
 		Report: v.reports.of(service).Report, IsOnline: isConnected && !own.Paused && !own.DryRun, Limits: v.Catalog.AgentLimits(service.Name),
 	}

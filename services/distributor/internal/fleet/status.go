@@ -28,6 +28,8 @@ type ServiceStatus struct {
 	// Synced means that the desired content is applied.
 	Synced             bool
 	ObservedGeneration int64
+	// HasPauseEnded means that the pause of the spec has ended by itself.
+	HasPauseEnded bool
 	// Hold is why the service has other content than its sources hold. Nil: it has theirs.
 	Hold *Hold
 }
@@ -89,6 +91,7 @@ func (f serviceFacts) status() ServiceStatus {
 		Report:             f.report.Report,
 		Synced:             f.isSynced(),
 		ObservedGeneration: f.observedGeneration(),
+		HasPauseEnded:      f.service.Spec.Wanted().Paused && !f.entry.IsPaused(),
 	}
 	problem, hasFailed := f.sourceProblem()
 	withheld, isOutdated := f.agentProblem()
@@ -108,7 +111,7 @@ func (f serviceFacts) status() ServiceStatus {
 	case len(f.entry.Bundles) == 0:
 	case f.isCurrent(), f.isDryRun():
 		s.Phase, s.Problem = f.report.Report.Phase, f.report.Report.Problem
-	case f.service.Spec.Wanted().Paused:
+	case f.entry.IsPaused(): // as of now, unlike the service's spec
 		s.Phase = catalog.PhasePaused
 	case f.report.Report != nil:
 		s.Phase = catalog.PhaseSyncing

@@ -6,6 +6,7 @@ package sqlstore
 import (
 	"encoding/binary"
 	"slices"
+	"time"
 
 	"github.com/uptrace/bun"
 
@@ -33,6 +34,7 @@ type globalColumn struct {
 	Restart     bool                  `json:"restart,omitempty"`
 	Overrides   []overrideColumn      `json:"overrides,omitempty"`
 	Paused      bool                  `json:"paused,omitempty"`
+	PausedUntil time.Time             `json:"pausedUntil,omitzero"`
 	Removal     catalog.RemovalPolicy `json:"removal,omitzero"`
 }
 
@@ -90,7 +92,7 @@ func globalColumnOf(spec catalog.GlobalServiceSpec) globalColumn {
 	t := spec.Template
 	c := globalColumn{
 		Description: spec.Description, Clusters: spec.Clusters, Labels: t.Labels, Annotations: t.Annotations, Template: specOf(t.Spec),
-		Paused: spec.Paused, Removal: spec.Removal,
+		Paused: spec.Paused, PausedUntil: spec.PausedUntil, Removal: spec.Removal,
 	}
 	if config := t.Spec.Config; config != nil {
 		c.Values, c.References, c.Restart = config.Values, config.References, config.Restart
@@ -124,7 +126,7 @@ func (r *globalRow) global() *catalog.GlobalService {
 		return config
 	}
 	g := &catalog.GlobalService{Metadata: r.metadata(), SecretDigests: digests, Spec: catalog.GlobalServiceSpec{
-		Description: c.Description, Clusters: c.Clusters, Paused: c.Paused, Removal: c.Removal,
+		Description: c.Description, Clusters: c.Clusters, Paused: c.Paused, PausedUntil: c.PausedUntil, Removal: c.Removal,
 		Template: catalog.ServiceTemplate{Labels: c.Labels, Annotations: c.Annotations, Spec: catalog.ServiceSpec{
 			Sources: c.Template.Sources, Options: &options, Config: configOf(0, c.Values, c.References, c.Restart), ConfigSets: c.Template.ConfigSets,
 		}},

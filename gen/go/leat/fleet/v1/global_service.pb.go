@@ -15,6 +15,7 @@ import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	structpb "google.golang.org/protobuf/types/known/structpb"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -116,6 +117,8 @@ type GlobalServiceSpec struct {
 	Overrides []*ServiceOverride `protobuf:"bytes,6,rep,name=overrides,proto3" json:"overrides,omitempty"`
 	// Agents leave the derived services as they are while true, regardless of template and overrides.
 	Paused bool `protobuf:"varint,7,opt,name=paused,proto3" json:"paused,omitempty"`
+	// When paused ends, as of a service. Where template or overrides pause a service, too, the later end counts.
+	PausedUntil *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=paused_until,json=pausedUntil,proto3" json:"paused_until,omitempty"`
 	// When a change would take derived services from clusters. Unset means every default.
 	Removal       *RemovalPolicy `protobuf:"bytes,8,opt,name=removal,proto3" json:"removal,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -199,6 +202,13 @@ func (x *GlobalServiceSpec) GetPaused() bool {
 		return x.Paused
 	}
 	return false
+}
+
+func (x *GlobalServiceSpec) GetPausedUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.PausedUntil
+	}
+	return nil
 }
 
 func (x *GlobalServiceSpec) GetRemoval() *RemovalPolicy {
@@ -299,8 +309,10 @@ type ServiceOverride struct {
 	Sources []*SourceOverride `protobuf:"bytes,4,rep,name=sources,proto3" json:"sources,omitempty"`
 	// Replaces the namespace.
 	Namespace *string `protobuf:"bytes,5,opt,name=namespace,proto3,oneof" json:"namespace,omitempty"`
-	// Replaces paused.
+	// Replaces paused and paused_until.
 	Paused *bool `protobuf:"varint,6,opt,name=paused,proto3,oneof" json:"paused,omitempty"`
+	// When paused ends, as of a service. Only with paused.
+	PausedUntil *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=paused_until,json=pausedUntil,proto3" json:"paused_until,omitempty"`
 	// Replaces dry_run.
 	DryRun *bool `protobuf:"varint,7,opt,name=dry_run,json=dryRun,proto3,oneof" json:"dry_run,omitempty"`
 	// Replaces the whole policy.
@@ -386,6 +398,13 @@ func (x *ServiceOverride) GetPaused() bool {
 		return *x.Paused
 	}
 	return false
+}
+
+func (x *ServiceOverride) GetPausedUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.PausedUntil
+	}
+	return nil
 }
 
 func (x *ServiceOverride) GetDryRun() bool {
@@ -928,12 +947,12 @@ var File_leat_fleet_v1_global_service_proto protoreflect.FileDescriptor
 
 const file_leat_fleet_v1_global_service_proto_rawDesc = "" +
 	"\n" +
-	"\"leat/fleet/v1/global_service.proto\x12\rleat.fleet.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1aleat/fleet/v1/people.proto\x1a\x1dleat/fleet/v1/resources.proto\x1a\x1cleat/options/v1/access.proto\x1a\x1aleat/options/v1/edit.proto\x1a\x1aleat/options/v1/kind.proto\x1a\x1bleat/type/v1/metadata.proto\x1a\x19leat/type/v1/source.proto\x1a\x18leat/type/v1/state.proto\x1a\x17leat/type/v1/sync.proto\"\xd9\x01\n" +
+	"\"leat/fleet/v1/global_service.proto\x12\rleat.fleet.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1aleat/fleet/v1/people.proto\x1a\x1dleat/fleet/v1/resources.proto\x1a\x1cleat/options/v1/access.proto\x1a\x1aleat/options/v1/edit.proto\x1a\x1aleat/options/v1/kind.proto\x1a\x1bleat/type/v1/metadata.proto\x1a\x19leat/type/v1/source.proto\x1a\x18leat/type/v1/state.proto\x1a\x17leat/type/v1/sync.proto\"\xd9\x01\n" +
 	"\rGlobalService\x122\n" +
 	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x12:\n" +
 	"\x04spec\x18\x02 \x01(\v2 .leat.fleet.v1.GlobalServiceSpecB\x04\xa8\x9f\x19\vR\x04spec\x12@\n" +
 	"\x06status\x18\x03 \x01(\v2\".leat.fleet.v1.GlobalServiceStatusB\x04\xa8\x9f\x19\x02R\x06status:\x16\xba\x9f\x19\x12\n" +
-	"\x0eglobalservices \x01\"\xa5\x05\n" +
+	"\x0eglobalservices \x01\"\xea\x05\n" +
 	"\x11GlobalServiceSpec\x12&\n" +
 	"\vdescription\x18\x01 \x01(\tB\x04\xa8\x9f\x19\x01R\vdescription\x128\n" +
 	"\bclusters\x18\x02 \x01(\v2\x1c.leat.fleet.v1.ClusterTargetR\bclusters\x126\n" +
@@ -941,7 +960,8 @@ const file_leat_fleet_v1_global_service_proto_rawDesc = "" +
 	"\x0ftemplate_labels\x18\x04 \x03(\v24.leat.fleet.v1.GlobalServiceSpec.TemplateLabelsEntryB\x04\xa8\x9f\x19\x01R\x0etemplateLabels\x12r\n" +
 	"\x14template_annotations\x18\x05 \x03(\v29.leat.fleet.v1.GlobalServiceSpec.TemplateAnnotationsEntryB\x04\xa8\x9f\x19\x01R\x13templateAnnotations\x12<\n" +
 	"\toverrides\x18\x06 \x03(\v2\x1e.leat.fleet.v1.ServiceOverrideR\toverrides\x12\x1c\n" +
-	"\x06paused\x18\a \x01(\bB\x04\xa8\x9f\x19\x01R\x06paused\x126\n" +
+	"\x06paused\x18\a \x01(\bB\x04\xa8\x9f\x19\x01R\x06paused\x12C\n" +
+	"\fpaused_until\x18\t \x01(\v2\x1a.google.protobuf.TimestampB\x04\xa8\x9f\x19\x01R\vpausedUntil\x126\n" +
 	"\aremoval\x18\b \x01(\v2\x1c.leat.fleet.v1.RemovalPolicyR\aremoval\x1aA\n" +
 	"\x13TemplateLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
@@ -953,14 +973,15 @@ const file_leat_fleet_v1_global_service_proto_rawDesc = "" +
 	"\x03all\x18\x01 \x01(\bB\x04\xa8\x9f\x19\x01R\x03all\x12\x1a\n" +
 	"\x05names\x18\x02 \x03(\tB\x04\xa8\x9f\x19\x01R\x05names\x124\n" +
 	"\x06labels\x18\x03 \x01(\v2\x1c.leat.fleet.v1.LabelSelectorR\x06labels\x12\x18\n" +
-	"\x04when\x18\x04 \x01(\tB\x04\xa8\x9f\x19\x01R\x04when\"\xfe\x04\n" +
+	"\x04when\x18\x04 \x01(\tB\x04\xa8\x9f\x19\x01R\x04when\"\xc3\x05\n" +
 	"\x0fServiceOverride\x12\x18\n" +
 	"\x04name\x18\x01 \x01(\tB\x04\xa8\x9f\x19\x01R\x04name\x128\n" +
 	"\bclusters\x18\x02 \x01(\v2\x1c.leat.fleet.v1.ClusterTargetR\bclusters\x124\n" +
 	"\x06config\x18\x03 \x01(\v2\x1c.leat.fleet.v1.ServiceConfigR\x06config\x127\n" +
 	"\asources\x18\x04 \x03(\v2\x1d.leat.fleet.v1.SourceOverrideR\asources\x12'\n" +
 	"\tnamespace\x18\x05 \x01(\tB\x04\xa8\x9f\x19\x01H\x00R\tnamespace\x88\x01\x01\x12!\n" +
-	"\x06paused\x18\x06 \x01(\bB\x04\xa8\x9f\x19\x01H\x01R\x06paused\x88\x01\x01\x12\"\n" +
+	"\x06paused\x18\x06 \x01(\bB\x04\xa8\x9f\x19\x01H\x01R\x06paused\x88\x01\x01\x12C\n" +
+	"\fpaused_until\x18\f \x01(\v2\x1a.google.protobuf.TimestampB\x04\xa8\x9f\x19\x01R\vpausedUntil\x12\"\n" +
 	"\adry_run\x18\a \x01(\bB\x04\xa8\x9f\x19\x01H\x02R\x06dryRun\x88\x01\x01\x120\n" +
 	"\x06policy\x18\b \x01(\v2\x18.leat.type.v1.SyncPolicyR\x06policy\x12%\n" +
 	"\vconfig_sets\x18\t \x03(\tB\x04\xa8\x9f\x19\x06R\n" +
@@ -1049,15 +1070,16 @@ var file_leat_fleet_v1_global_service_proto_goTypes = []any{
 	nil,                                      // 13: leat.fleet.v1.ServiceOverride.LabelsEntry
 	(*v1.Metadata)(nil),                      // 14: leat.type.v1.Metadata
 	(*ServiceSpec)(nil),                      // 15: leat.fleet.v1.ServiceSpec
-	(*LabelSelector)(nil),                    // 16: leat.fleet.v1.LabelSelector
-	(*ServiceConfig)(nil),                    // 17: leat.fleet.v1.ServiceConfig
-	(*v1.SyncPolicy)(nil),                    // 18: leat.type.v1.SyncPolicy
-	(*structpb.Struct)(nil),                  // 19: google.protobuf.Struct
-	(*v1.GitRef)(nil),                        // 20: leat.type.v1.GitRef
-	(*v1.Problem)(nil),                       // 21: leat.type.v1.Problem
-	(*EditRollout)(nil),                      // 22: leat.fleet.v1.EditRollout
-	(*Service)(nil),                          // 23: leat.fleet.v1.Service
-	(*v1.Page)(nil),                          // 24: leat.type.v1.Page
+	(*timestamppb.Timestamp)(nil),            // 16: google.protobuf.Timestamp
+	(*LabelSelector)(nil),                    // 17: leat.fleet.v1.LabelSelector
+	(*ServiceConfig)(nil),                    // 18: leat.fleet.v1.ServiceConfig
+	(*v1.SyncPolicy)(nil),                    // 19: leat.type.v1.SyncPolicy
+	(*structpb.Struct)(nil),                  // 20: google.protobuf.Struct
+	(*v1.GitRef)(nil),                        // 21: leat.type.v1.GitRef
+	(*v1.Problem)(nil),                       // 22: leat.type.v1.Problem
+	(*EditRollout)(nil),                      // 23: leat.fleet.v1.EditRollout
+	(*Service)(nil),                          // 24: leat.fleet.v1.Service
+	(*v1.Page)(nil),                          // 25: leat.type.v1.Page
 }
 var file_leat_fleet_v1_global_service_proto_depIdxs = []int32{
 	14, // 0: leat.fleet.v1.GlobalService.metadata:type_name -> leat.type.v1.Metadata
@@ -1068,29 +1090,31 @@ var file_leat_fleet_v1_global_service_proto_depIdxs = []int32{
 	11, // 5: leat.fleet.v1.GlobalServiceSpec.template_labels:type_name -> leat.fleet.v1.GlobalServiceSpec.TemplateLabelsEntry
 	12, // 6: leat.fleet.v1.GlobalServiceSpec.template_annotations:type_name -> leat.fleet.v1.GlobalServiceSpec.TemplateAnnotationsEntry
 	3,  // 7: leat.fleet.v1.GlobalServiceSpec.overrides:type_name -> leat.fleet.v1.ServiceOverride
-	6,  // 8: leat.fleet.v1.GlobalServiceSpec.removal:type_name -> leat.fleet.v1.RemovalPolicy
-	16, // 9: leat.fleet.v1.ClusterTarget.labels:type_name -> leat.fleet.v1.LabelSelector
-	2,  // 10: leat.fleet.v1.ServiceOverride.clusters:type_name -> leat.fleet.v1.ClusterTarget
-	17, // 11: leat.fleet.v1.ServiceOverride.config:type_name -> leat.fleet.v1.ServiceConfig
-	5,  // 12: leat.fleet.v1.ServiceOverride.sources:type_name -> leat.fleet.v1.SourceOverride
-	18, // 13: leat.fleet.v1.ServiceOverride.policy:type_name -> leat.type.v1.SyncPolicy
-	4,  // 14: leat.fleet.v1.ServiceOverride.render:type_name -> leat.fleet.v1.RenderOverride
-	13, // 15: leat.fleet.v1.ServiceOverride.labels:type_name -> leat.fleet.v1.ServiceOverride.LabelsEntry
-	19, // 16: leat.fleet.v1.RenderOverride.values:type_name -> google.protobuf.Struct
-	20, // 17: leat.fleet.v1.SourceOverride.ref:type_name -> leat.type.v1.GitRef
-	21, // 18: leat.fleet.v1.GlobalServiceStatus.problem:type_name -> leat.type.v1.Problem
-	22, // 19: leat.fleet.v1.GlobalServiceStatus.rollout:type_name -> leat.fleet.v1.EditRollout
-	23, // 20: leat.fleet.v1.GlobalServiceMember.service:type_name -> leat.fleet.v1.Service
-	21, // 21: leat.fleet.v1.GlobalServiceMember.problem:type_name -> leat.type.v1.Problem
-	24, // 22: leat.fleet.v1.ListGlobalServiceMembersRequest.page:type_name -> leat.type.v1.Page
-	8,  // 23: leat.fleet.v1.ListGlobalServiceMembersResponse.members:type_name -> leat.fleet.v1.GlobalServiceMember
-	9,  // 24: leat.fleet.v1.GlobalServiceService.ListGlobalServiceMembers:input_type -> leat.fleet.v1.ListGlobalServiceMembersRequest
-	10, // 25: leat.fleet.v1.GlobalServiceService.ListGlobalServiceMembers:output_type -> leat.fleet.v1.ListGlobalServiceMembersResponse
-	25, // [25:26] is the sub-list for method output_type
-	24, // [24:25] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	16, // 8: leat.fleet.v1.GlobalServiceSpec.paused_until:type_name -> google.protobuf.Timestamp
+	6,  // 9: leat.fleet.v1.GlobalServiceSpec.removal:type_name -> leat.fleet.v1.RemovalPolicy
+	17, // 10: leat.fleet.v1.ClusterTarget.labels:type_name -> leat.fleet.v1.LabelSelector
+	2,  // 11: leat.fleet.v1.ServiceOverride.clusters:type_name -> leat.fleet.v1.ClusterTarget
+	18, // 12: leat.fleet.v1.ServiceOverride.config:type_name -> leat.fleet.v1.ServiceConfig
+	5,  // 13: leat.fleet.v1.ServiceOverride.sources:type_name -> leat.fleet.v1.SourceOverride
+	16, // 14: leat.fleet.v1.ServiceOverride.paused_until:type_name -> google.protobuf.Timestamp
+	19, // 15: leat.fleet.v1.ServiceOverride.policy:type_name -> leat.type.v1.SyncPolicy
+	4,  // 16: leat.fleet.v1.ServiceOverride.render:type_name -> leat.fleet.v1.RenderOverride
+	13, // 17: leat.fleet.v1.ServiceOverride.labels:type_name -> leat.fleet.v1.ServiceOverride.LabelsEntry
+	20, // 18: leat.fleet.v1.RenderOverride.values:type_name -> google.protobuf.Struct
+	21, // 19: leat.fleet.v1.SourceOverride.ref:type_name -> leat.type.v1.GitRef
+	22, // 20: leat.fleet.v1.GlobalServiceStatus.problem:type_name -> leat.type.v1.Problem
+	23, // 21: leat.fleet.v1.GlobalServiceStatus.rollout:type_name -> leat.fleet.v1.EditRollout
+	24, // 22: leat.fleet.v1.GlobalServiceMember.service:type_name -> leat.fleet.v1.Service
+	22, // 23: leat.fleet.v1.GlobalServiceMember.problem:type_name -> leat.type.v1.Problem
+	25, // 24: leat.fleet.v1.ListGlobalServiceMembersRequest.page:type_name -> leat.type.v1.Page
+	8,  // 25: leat.fleet.v1.ListGlobalServiceMembersResponse.members:type_name -> leat.fleet.v1.GlobalServiceMember
+	9,  // 26: leat.fleet.v1.GlobalServiceService.ListGlobalServiceMembers:input_type -> leat.fleet.v1.ListGlobalServiceMembersRequest
+	10, // 27: leat.fleet.v1.GlobalServiceService.ListGlobalServiceMembers:output_type -> leat.fleet.v1.ListGlobalServiceMembersResponse
+	27, // [27:28] is the sub-list for method output_type
+	26, // [26:27] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_leat_fleet_v1_global_service_proto_init() }

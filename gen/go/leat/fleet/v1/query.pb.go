@@ -526,7 +526,7 @@ type FleetRow struct {
 	Versions []string `protobuf:"bytes,13,rep,name=versions,proto3" json:"versions,omitempty"`
 	// Everything that is desired of a service is applied.
 	Synced bool `protobuf:"varint,14,opt,name=synced,proto3" json:"synced,omitempty"`
-	// A service is paused.
+	// A service is paused. False once the pause has ended.
 	Paused bool `protobuf:"varint,15,opt,name=paused,proto3" json:"paused,omitempty"`
 	// How many of a service's objects others have changed.
 	Drifted int32 `protobuf:"varint,16,opt,name=drifted,proto3" json:"drifted,omitempty"`
@@ -545,7 +545,9 @@ type FleetRow struct {
 	// The caller's permissions for the object: verbs of its resource, such as sync or update.
 	Can []string `protobuf:"bytes,23,rep,name=can,proto3" json:"can,omitempty"`
 	// The object itself. Unset unless the request asks for documents.
-	Document      *Document `protobuf:"bytes,24,opt,name=document,proto3" json:"document,omitempty"`
+	Document *Document `protobuf:"bytes,24,opt,name=document,proto3" json:"document,omitempty"`
+	// When the pause of a paused service ends. Unset: until it is resumed.
+	PausedUntil   *timestamppb.Timestamp `protobuf:"bytes,25,opt,name=paused_until,json=pausedUntil,proto3" json:"paused_until,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -744,6 +746,13 @@ func (x *FleetRow) GetCan() []string {
 func (x *FleetRow) GetDocument() *Document {
 	if x != nil {
 		return x.Document
+	}
+	return nil
+}
+
+func (x *FleetRow) GetPausedUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.PausedUntil
 	}
 	return nil
 }
@@ -1439,7 +1448,7 @@ const file_leat_fleet_v1_query_proto_rawDesc = "" +
 	"\x06groups\x18\x05 \x03(\v2\x1a.leat.fleet.v1.FleetGroupsR\x06groups\x12\x1d\n" +
 	"\n" +
 	"has_counts\x18\x06 \x01(\bR\thasCounts\x126\n" +
-	"\aarrival\x18\a \x01(\v2\x1c.leat.fleet.v1.CommitArrivalR\aarrival\"\xe3\x06\n" +
+	"\aarrival\x18\a \x01(\v2\x1c.leat.fleet.v1.CommitArrivalR\aarrival\"\xa2\a\n" +
 	"\bFleetRow\x12\x10\n" +
 	"\x03ref\x18\x01 \x01(\tR\x03ref\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
@@ -1467,7 +1476,8 @@ const file_leat_fleet_v1_query_proto_rawDesc = "" +
 	"\vcreate_time\x18\x16 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"createTime\x12\x10\n" +
 	"\x03can\x18\x17 \x03(\tR\x03can\x123\n" +
-	"\bdocument\x18\x18 \x01(\v2\x17.leat.fleet.v1.DocumentR\bdocument\x1a9\n" +
+	"\bdocument\x18\x18 \x01(\v2\x17.leat.fleet.v1.DocumentR\bdocument\x12=\n" +
+	"\fpaused_until\x18\x19 \x01(\v2\x1a.google.protobuf.TimestampR\vpausedUntil\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"p\n" +
@@ -1597,35 +1607,36 @@ var file_leat_fleet_v1_query_proto_depIdxs = []int32{
 	16, // 11: leat.fleet.v1.FleetRow.last_seen_at:type_name -> google.protobuf.Timestamp
 	16, // 12: leat.fleet.v1.FleetRow.create_time:type_name -> google.protobuf.Timestamp
 	18, // 13: leat.fleet.v1.FleetRow.document:type_name -> leat.fleet.v1.Document
-	8,  // 14: leat.fleet.v1.FleetGroups.groups:type_name -> leat.fleet.v1.FleetGroup
-	10, // 15: leat.fleet.v1.CommitArrival.applied:type_name -> leat.fleet.v1.ArrivalTimes
-	10, // 16: leat.fleet.v1.CommitArrival.healthy:type_name -> leat.fleet.v1.ArrivalTimes
-	19, // 17: leat.fleet.v1.ArrivalTimes.p50:type_name -> google.protobuf.Duration
-	19, // 18: leat.fleet.v1.ArrivalTimes.p90:type_name -> google.protobuf.Duration
-	19, // 19: leat.fleet.v1.ArrivalTimes.p99:type_name -> google.protobuf.Duration
-	19, // 20: leat.fleet.v1.ArrivalTimes.max:type_name -> google.protobuf.Duration
-	11, // 21: leat.fleet.v1.ArrivalTimes.slowest:type_name -> leat.fleet.v1.Arrival
-	19, // 22: leat.fleet.v1.Arrival.took:type_name -> google.protobuf.Duration
-	14, // 23: leat.fleet.v1.GetFleetStatusResponse.problems:type_name -> leat.fleet.v1.ProblemGroup
-	0,  // 24: leat.fleet.v1.GetFleetStatusResponse.severity:type_name -> leat.fleet.v1.ProblemSeverity
-	8,  // 25: leat.fleet.v1.GetFleetStatusResponse.services:type_name -> leat.fleet.v1.FleetGroup
-	8,  // 26: leat.fleet.v1.GetFleetStatusResponse.clusters:type_name -> leat.fleet.v1.FleetGroup
-	8,  // 27: leat.fleet.v1.GetFleetStatusResponse.repositories:type_name -> leat.fleet.v1.FleetGroup
-	0,  // 28: leat.fleet.v1.ProblemGroup.severity:type_name -> leat.fleet.v1.ProblemSeverity
-	17, // 29: leat.fleet.v1.ProblemGroup.reason:type_name -> leat.errors.v1.Reason
-	16, // 30: leat.fleet.v1.ProblemGroup.first_since:type_name -> google.protobuf.Timestamp
-	16, // 31: leat.fleet.v1.ProblemGroup.last_since:type_name -> google.protobuf.Timestamp
-	2,  // 32: leat.fleet.v1.QueryService.QueryFleet:input_type -> leat.fleet.v1.QueryFleetRequest
-	4,  // 33: leat.fleet.v1.QueryService.WatchQuery:input_type -> leat.fleet.v1.WatchQueryRequest
-	12, // 34: leat.fleet.v1.QueryService.GetFleetStatus:input_type -> leat.fleet.v1.GetFleetStatusRequest
-	3,  // 35: leat.fleet.v1.QueryService.QueryFleet:output_type -> leat.fleet.v1.QueryFleetResponse
-	5,  // 36: leat.fleet.v1.QueryService.WatchQuery:output_type -> leat.fleet.v1.WatchQueryResponse
-	13, // 37: leat.fleet.v1.QueryService.GetFleetStatus:output_type -> leat.fleet.v1.GetFleetStatusResponse
-	35, // [35:38] is the sub-list for method output_type
-	32, // [32:35] is the sub-list for method input_type
-	32, // [32:32] is the sub-list for extension type_name
-	32, // [32:32] is the sub-list for extension extendee
-	0,  // [0:32] is the sub-list for field type_name
+	16, // 14: leat.fleet.v1.FleetRow.paused_until:type_name -> google.protobuf.Timestamp
+	8,  // 15: leat.fleet.v1.FleetGroups.groups:type_name -> leat.fleet.v1.FleetGroup
+	10, // 16: leat.fleet.v1.CommitArrival.applied:type_name -> leat.fleet.v1.ArrivalTimes
+	10, // 17: leat.fleet.v1.CommitArrival.healthy:type_name -> leat.fleet.v1.ArrivalTimes
+	19, // 18: leat.fleet.v1.ArrivalTimes.p50:type_name -> google.protobuf.Duration
+	19, // 19: leat.fleet.v1.ArrivalTimes.p90:type_name -> google.protobuf.Duration
+	19, // 20: leat.fleet.v1.ArrivalTimes.p99:type_name -> google.protobuf.Duration
+	19, // 21: leat.fleet.v1.ArrivalTimes.max:type_name -> google.protobuf.Duration
+	11, // 22: leat.fleet.v1.ArrivalTimes.slowest:type_name -> leat.fleet.v1.Arrival
+	19, // 23: leat.fleet.v1.Arrival.took:type_name -> google.protobuf.Duration
+	14, // 24: leat.fleet.v1.GetFleetStatusResponse.problems:type_name -> leat.fleet.v1.ProblemGroup
+	0,  // 25: leat.fleet.v1.GetFleetStatusResponse.severity:type_name -> leat.fleet.v1.ProblemSeverity
+	8,  // 26: leat.fleet.v1.GetFleetStatusResponse.services:type_name -> leat.fleet.v1.FleetGroup
+	8,  // 27: leat.fleet.v1.GetFleetStatusResponse.clusters:type_name -> leat.fleet.v1.FleetGroup
+	8,  // 28: leat.fleet.v1.GetFleetStatusResponse.repositories:type_name -> leat.fleet.v1.FleetGroup
+	0,  // 29: leat.fleet.v1.ProblemGroup.severity:type_name -> leat.fleet.v1.ProblemSeverity
+	17, // 30: leat.fleet.v1.ProblemGroup.reason:type_name -> leat.errors.v1.Reason
+	16, // 31: leat.fleet.v1.ProblemGroup.first_since:type_name -> google.protobuf.Timestamp
+	16, // 32: leat.fleet.v1.ProblemGroup.last_since:type_name -> google.protobuf.Timestamp
+	2,  // 33: leat.fleet.v1.QueryService.QueryFleet:input_type -> leat.fleet.v1.QueryFleetRequest
+	4,  // 34: leat.fleet.v1.QueryService.WatchQuery:input_type -> leat.fleet.v1.WatchQueryRequest
+	12, // 35: leat.fleet.v1.QueryService.GetFleetStatus:input_type -> leat.fleet.v1.GetFleetStatusRequest
+	3,  // 36: leat.fleet.v1.QueryService.QueryFleet:output_type -> leat.fleet.v1.QueryFleetResponse
+	5,  // 37: leat.fleet.v1.QueryService.WatchQuery:output_type -> leat.fleet.v1.WatchQueryResponse
+	13, // 38: leat.fleet.v1.QueryService.GetFleetStatus:output_type -> leat.fleet.v1.GetFleetStatusResponse
+	36, // [36:39] is the sub-list for method output_type
+	33, // [33:36] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_leat_fleet_v1_query_proto_init() }

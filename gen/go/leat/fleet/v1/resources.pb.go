@@ -651,6 +651,10 @@ type ServiceSpec struct {
 	Sync *SyncOptions `protobuf:"bytes,5,opt,name=sync,proto3" json:"sync,omitempty"`
 	// Do not change the service in its cluster until this is false again.
 	Paused bool `protobuf:"varint,6,opt,name=paused,proto3" json:"paused,omitempty"`
+	// When paused ends by itself: from then on, by the hub's clock, the service counts as not paused, although paused stays
+	// true here. An edit that sets or changes it names a time at most 90 days ahead, and an update or a create one in the
+	// future; an apply may name a time that has passed. Only with paused. Unset: until paused is false again.
+	PausedUntil *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=paused_until,json=pausedUntil,proto3" json:"paused_until,omitempty"`
 	// Values of the manifests' variables in this cluster. Unset: no configuration, or in an update
 	// the stored one. If set it replaces the stored one; an empty one deletes it.
 	Config *ServiceConfig `protobuf:"bytes,7,opt,name=config,proto3" json:"config,omitempty"`
@@ -739,6 +743,13 @@ func (x *ServiceSpec) GetPaused() bool {
 		return x.Paused
 	}
 	return false
+}
+
+func (x *ServiceSpec) GetPausedUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.PausedUntil
+	}
+	return nil
 }
 
 func (x *ServiceSpec) GetConfig() *ServiceConfig {
@@ -973,7 +984,9 @@ type ServiceStatus struct {
 	// The decisions of people about this one of a global service's services. Unset: none.
 	Exception *ServiceException `protobuf:"bytes,17,opt,name=exception,proto3" json:"exception,omitempty"`
 	// The rollout that brings an edit. Set in the answer to the apply of that edit alone, and only if one has begun.
-	Rollout       *EditRollout `protobuf:"bytes,18,opt,name=rollout,proto3" json:"rollout,omitempty"`
+	Rollout *EditRollout `protobuf:"bytes,18,opt,name=rollout,proto3" json:"rollout,omitempty"`
+	// The pause in the spec has ended: spec.paused_until has passed, and the service is not paused.
+	PauseEnded    bool `protobuf:"varint,19,opt,name=pause_ended,json=pauseEnded,proto3" json:"pause_ended,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1085,8 +1098,15 @@ func (x *ServiceStatus) GetRollout() *EditRollout {
 	return nil
 }
 
+func (x *ServiceStatus) GetPauseEnded() bool {
+	if x != nil {
+		return x.PauseEnded
+	}
+	return false
+}
+
 // ServiceException holds people's decisions about one derived service besides its global service, by an update of
-// nothing but spec.paused or spec.sync.prune_confirmation. The spec has it already.
+// nothing but spec.paused, spec.paused_until or spec.sync.prune_confirmation. The spec has it already.
 type ServiceException struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// It is paused, regardless of the global service.
@@ -1098,7 +1118,9 @@ type ServiceException struct {
 	// When.
 	At *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=at,proto3" json:"at,omitempty"`
 	// Why, if a reason was given.
-	Reason        string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
+	Reason string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
+	// When paused ends. Unset: until it is resumed.
+	PausedUntil   *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=paused_until,json=pausedUntil,proto3" json:"paused_until,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1166,6 +1188,13 @@ func (x *ServiceException) GetReason() string {
 		return x.Reason
 	}
 	return ""
+}
+
+func (x *ServiceException) GetPausedUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.PausedUntil
+	}
+	return nil
 }
 
 // ContentHold is the reason why a service has another release than its spec and its sources make.
@@ -1666,7 +1695,7 @@ const file_leat_fleet_v1_resources_proto_rawDesc = "" +
 	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x12.\n" +
 	"\x04spec\x18\x02 \x01(\v2\x1a.leat.fleet.v1.ServiceSpecR\x04spec\x12:\n" +
 	"\x06status\x18\x03 \x01(\v2\x1c.leat.fleet.v1.ServiceStatusB\x04\xa8\x9f\x19\x02R\x06status:9\xba\x9f\x195\n" +
-	"\bservices\x12\x04sync\x12\x05pause\x12\brollback\x12\aconfirm\x12\apreview \x01\"\xf0\x03\n" +
+	"\bservices\x12\x04sync\x12\x05pause\x12\brollback\x12\aconfirm\x12\apreview \x01\"\xb5\x04\n" +
 	"\vServiceSpec\x12\x1e\n" +
 	"\acluster\x18\x01 \x01(\tB\x04\xa8\x9f\x19\n" +
 	"R\acluster\x12\"\n" +
@@ -1674,7 +1703,8 @@ const file_leat_fleet_v1_resources_proto_rawDesc = "" +
 	"\asources\x18\x03 \x03(\v2\x14.leat.type.v1.SourceR\asources\x12?\n" +
 	"\brenderer\x18\x04 \x01(\x0e2\x1d.leat.distributor.v1.RendererB\x04\xa8\x9f\x19\x01R\brenderer\x12.\n" +
 	"\x04sync\x18\x05 \x01(\v2\x1a.leat.fleet.v1.SyncOptionsR\x04sync\x12\x1c\n" +
-	"\x06paused\x18\x06 \x01(\bB\x04\xa8\x9f\x19\x03R\x06paused\x124\n" +
+	"\x06paused\x18\x06 \x01(\bB\x04\xa8\x9f\x19\x03R\x06paused\x12C\n" +
+	"\fpaused_until\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampB\x04\xa8\x9f\x19\x03R\vpausedUntil\x124\n" +
 	"\x06config\x18\a \x01(\v2\x1c.leat.fleet.v1.ServiceConfigR\x06config\x120\n" +
 	"\x06policy\x18\b \x01(\v2\x18.leat.type.v1.SyncPolicyR\x06policy\x12\x1d\n" +
 	"\adry_run\x18\t \x01(\bB\x04\xa8\x9f\x19\x01R\x06dryRun\x120\n" +
@@ -1705,7 +1735,7 @@ const file_leat_fleet_v1_resources_proto_rawDesc = "" +
 	"\x0fforce_conflicts\x18\x04 \x01(\bB\x04\xa8\x9f\x19\x01R\x0eforceConflicts\x123\n" +
 	"\x12prune_confirmation\x18\x05 \x01(\tB\x04\xa8\x9f\x19\x04R\x11pruneConfirmationB\b\n" +
 	"\x06_pruneB\x13\n" +
-	"\x11_create_namespace\"\x9d\x04\n" +
+	"\x11_create_namespace\"\xbe\x04\n" +
 	"\rServiceStatus\x120\n" +
 	"\x05phase\x18\x01 \x01(\x0e2\x1a.leat.type.v1.ServicePhaseR\x05phase\x12/\n" +
 	"\aproblem\x18\x02 \x01(\v2\x15.leat.type.v1.ProblemR\aproblem\x125\n" +
@@ -1717,13 +1747,16 @@ const file_leat_fleet_v1_resources_proto_rawDesc = "" +
 	"\x04hold\x18\x10 \x01(\v2\x1a.leat.fleet.v1.ContentHoldR\x04hold\x12%\n" +
 	"\x0eglobal_service\x18\b \x01(\tR\rglobalService\x12=\n" +
 	"\texception\x18\x11 \x01(\v2\x1f.leat.fleet.v1.ServiceExceptionR\texception\x124\n" +
-	"\arollout\x18\x12 \x01(\v2\x1a.leat.fleet.v1.EditRolloutR\arollout\"\xad\x01\n" +
+	"\arollout\x18\x12 \x01(\v2\x1a.leat.fleet.v1.EditRolloutR\arollout\x12\x1f\n" +
+	"\vpause_ended\x18\x13 \x01(\bR\n" +
+	"pauseEnded\"\xec\x01\n" +
 	"\x10ServiceException\x12\x16\n" +
 	"\x06paused\x18\x01 \x01(\bR\x06paused\x12-\n" +
 	"\x12prune_confirmation\x18\x02 \x01(\tR\x11pruneConfirmation\x12\x0e\n" +
 	"\x02by\x18\x03 \x01(\tR\x02by\x12*\n" +
 	"\x02at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x16\n" +
-	"\x06reason\x18\x05 \x01(\tR\x06reason\"\x96\x02\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\x12=\n" +
+	"\fpaused_until\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\vpausedUntil\"\x96\x02\n" +
 	"\vContentHold\x12\x18\n" +
 	"\acommits\x18\x01 \x03(\tR\acommits\x12\x16\n" +
 	"\x06policy\x18\x02 \x01(\tR\x06policy\x12'\n" +
@@ -1847,39 +1880,41 @@ var file_leat_fleet_v1_resources_proto_depIdxs = []int32{
 	28, // 17: leat.fleet.v1.ServiceSpec.sources:type_name -> leat.type.v1.Source
 	29, // 18: leat.fleet.v1.ServiceSpec.renderer:type_name -> leat.distributor.v1.Renderer
 	9,  // 19: leat.fleet.v1.ServiceSpec.sync:type_name -> leat.fleet.v1.SyncOptions
-	8,  // 20: leat.fleet.v1.ServiceSpec.config:type_name -> leat.fleet.v1.ServiceConfig
-	30, // 21: leat.fleet.v1.ServiceSpec.policy:type_name -> leat.type.v1.SyncPolicy
-	31, // 22: leat.fleet.v1.ServiceSpec.render:type_name -> leat.type.v1.RenderStep
-	16, // 23: leat.fleet.v1.ServiceConfig.values:type_name -> leat.fleet.v1.ServiceConfig.ValuesEntry
-	17, // 24: leat.fleet.v1.ServiceConfig.secrets:type_name -> leat.fleet.v1.ServiceConfig.SecretsEntry
-	18, // 25: leat.fleet.v1.ServiceConfig.references:type_name -> leat.fleet.v1.ServiceConfig.ReferencesEntry
-	25, // 26: leat.fleet.v1.SyncOptions.health_timeout:type_name -> google.protobuf.Duration
-	32, // 27: leat.fleet.v1.ServiceStatus.phase:type_name -> leat.type.v1.ServicePhase
-	33, // 28: leat.fleet.v1.ServiceStatus.problem:type_name -> leat.type.v1.Problem
-	14, // 29: leat.fleet.v1.ServiceStatus.sources:type_name -> leat.fleet.v1.SourceStatus
-	34, // 30: leat.fleet.v1.ServiceStatus.report:type_name -> leat.distributor.v1.ServiceReport
-	12, // 31: leat.fleet.v1.ServiceStatus.hold:type_name -> leat.fleet.v1.ContentHold
-	11, // 32: leat.fleet.v1.ServiceStatus.exception:type_name -> leat.fleet.v1.ServiceException
-	13, // 33: leat.fleet.v1.ServiceStatus.rollout:type_name -> leat.fleet.v1.EditRollout
-	21, // 34: leat.fleet.v1.ServiceException.at:type_name -> google.protobuf.Timestamp
-	21, // 35: leat.fleet.v1.ContentHold.pinned_at:type_name -> google.protobuf.Timestamp
-	35, // 36: leat.fleet.v1.SourceStatus.snapshot:type_name -> leat.type.v1.Snapshot
-	33, // 37: leat.fleet.v1.SourceStatus.problem:type_name -> leat.type.v1.Problem
-	21, // 38: leat.fleet.v1.SourceStatus.resolved_at:type_name -> google.protobuf.Timestamp
-	0,  // 39: leat.fleet.v1.Revision.outcome:type_name -> leat.fleet.v1.RevisionOutcome
-	33, // 40: leat.fleet.v1.Revision.problem:type_name -> leat.type.v1.Problem
-	21, // 41: leat.fleet.v1.Revision.planned_at:type_name -> google.protobuf.Timestamp
-	21, // 42: leat.fleet.v1.Revision.applied_at:type_name -> google.protobuf.Timestamp
-	21, // 43: leat.fleet.v1.Revision.healthy_at:type_name -> google.protobuf.Timestamp
-	21, // 44: leat.fleet.v1.Revision.superseded_at:type_name -> google.protobuf.Timestamp
-	36, // 45: leat.fleet.v1.Revision.timings:type_name -> leat.distributor.v1.Timings
-	21, // 46: leat.fleet.v1.Revision.fetch_began_at:type_name -> google.protobuf.Timestamp
-	25, // 47: leat.fleet.v1.Revision.fetch_duration:type_name -> google.protobuf.Duration
-	48, // [48:48] is the sub-list for method output_type
-	48, // [48:48] is the sub-list for method input_type
-	48, // [48:48] is the sub-list for extension type_name
-	48, // [48:48] is the sub-list for extension extendee
-	0,  // [0:48] is the sub-list for field type_name
+	21, // 20: leat.fleet.v1.ServiceSpec.paused_until:type_name -> google.protobuf.Timestamp
+	8,  // 21: leat.fleet.v1.ServiceSpec.config:type_name -> leat.fleet.v1.ServiceConfig
+	30, // 22: leat.fleet.v1.ServiceSpec.policy:type_name -> leat.type.v1.SyncPolicy
+	31, // 23: leat.fleet.v1.ServiceSpec.render:type_name -> leat.type.v1.RenderStep
+	16, // 24: leat.fleet.v1.ServiceConfig.values:type_name -> leat.fleet.v1.ServiceConfig.ValuesEntry
+	17, // 25: leat.fleet.v1.ServiceConfig.secrets:type_name -> leat.fleet.v1.ServiceConfig.SecretsEntry
+	18, // 26: leat.fleet.v1.ServiceConfig.references:type_name -> leat.fleet.v1.ServiceConfig.ReferencesEntry
+	25, // 27: leat.fleet.v1.SyncOptions.health_timeout:type_name -> google.protobuf.Duration
+	32, // 28: leat.fleet.v1.ServiceStatus.phase:type_name -> leat.type.v1.ServicePhase
+	33, // 29: leat.fleet.v1.ServiceStatus.problem:type_name -> leat.type.v1.Problem
+	14, // 30: leat.fleet.v1.ServiceStatus.sources:type_name -> leat.fleet.v1.SourceStatus
+	34, // 31: leat.fleet.v1.ServiceStatus.report:type_name -> leat.distributor.v1.ServiceReport
+	12, // 32: leat.fleet.v1.ServiceStatus.hold:type_name -> leat.fleet.v1.ContentHold
+	11, // 33: leat.fleet.v1.ServiceStatus.exception:type_name -> leat.fleet.v1.ServiceException
+	13, // 34: leat.fleet.v1.ServiceStatus.rollout:type_name -> leat.fleet.v1.EditRollout
+	21, // 35: leat.fleet.v1.ServiceException.at:type_name -> google.protobuf.Timestamp
+	21, // 36: leat.fleet.v1.ServiceException.paused_until:type_name -> google.protobuf.Timestamp
+	21, // 37: leat.fleet.v1.ContentHold.pinned_at:type_name -> google.protobuf.Timestamp
+	35, // 38: leat.fleet.v1.SourceStatus.snapshot:type_name -> leat.type.v1.Snapshot
+	33, // 39: leat.fleet.v1.SourceStatus.problem:type_name -> leat.type.v1.Problem
+	21, // 40: leat.fleet.v1.SourceStatus.resolved_at:type_name -> google.protobuf.Timestamp
+	0,  // 41: leat.fleet.v1.Revision.outcome:type_name -> leat.fleet.v1.RevisionOutcome
+	33, // 42: leat.fleet.v1.Revision.problem:type_name -> leat.type.v1.Problem
+	21, // 43: leat.fleet.v1.Revision.planned_at:type_name -> google.protobuf.Timestamp
+	21, // 44: leat.fleet.v1.Revision.applied_at:type_name -> google.protobuf.Timestamp
+	21, // 45: leat.fleet.v1.Revision.healthy_at:type_name -> google.protobuf.Timestamp
+	21, // 46: leat.fleet.v1.Revision.superseded_at:type_name -> google.protobuf.Timestamp
+	36, // 47: leat.fleet.v1.Revision.timings:type_name -> leat.distributor.v1.Timings
+	21, // 48: leat.fleet.v1.Revision.fetch_began_at:type_name -> google.protobuf.Timestamp
+	25, // 49: leat.fleet.v1.Revision.fetch_duration:type_name -> google.protobuf.Duration
+	50, // [50:50] is the sub-list for method output_type
+	50, // [50:50] is the sub-list for method input_type
+	50, // [50:50] is the sub-list for extension type_name
+	50, // [50:50] is the sub-list for extension extendee
+	0,  // [0:50] is the sub-list for field type_name
 }
 
 func init() { file_leat_fleet_v1_resources_proto_init() }

@@ -37,8 +37,12 @@ func globalOf(m *fleetv1.GlobalService) (*catalog.GlobalService, error) {
 	if err != nil {
 		return nil, err
 	}
+	until, err := policywire.End("spec.paused_until", spec.GetPausedUntil())
+	if err != nil {
+		return nil, err
+	}
 	g := &catalog.GlobalService{Metadata: metadata, Spec: catalog.GlobalServiceSpec{
-		Description: spec.GetDescription(), Clusters: clusters, Paused: spec.GetPaused(),
+		Description: spec.GetDescription(), Clusters: clusters, Paused: spec.GetPaused(), PausedUntil: until,
 		Template: catalog.ServiceTemplate{Labels: spec.GetTemplateLabels(), Annotations: spec.GetTemplateAnnotations(), Spec: template},
 		Removal:  removalOf(spec.GetRemoval()),
 	}}
@@ -93,9 +97,13 @@ func overrideOf(field string, m *fleetv1.ServiceOverride, project string) (catal
 	if err != nil {
 		return catalog.ServiceOverride{}, err
 	}
+	until, err := policywire.End(field+".paused_until", m.GetPausedUntil())
+	if err != nil {
+		return catalog.ServiceOverride{}, err
+	}
 	o := catalog.ServiceOverride{
 		Name: m.GetName(), Clusters: clusters, ConfigSets: sets, Config: configOf(m.GetConfig()),
-		Patch: catalog.ServicePatch{Namespace: m.Namespace, Paused: m.Paused, DryRun: m.DryRun, Labels: m.GetLabels()},
+		Patch: catalog.ServicePatch{Namespace: m.Namespace, Paused: m.Paused, PausedUntil: until, DryRun: m.DryRun, Labels: m.GetLabels()},
 	}
 	for i, step := range m.GetRender() {
 		if len(step.ProtoReflect().GetUnknown()) > 0 {
@@ -131,7 +139,8 @@ func globalMessage(g *catalog.GlobalService, status fleet.GlobalStatus) *fleetv1
 		Metadata: MetadataMessage(&g.Metadata),
 		Spec: &fleetv1.GlobalServiceSpec{
 			Description: s.Description, Clusters: targetMessage(s.Clusters, project), Template: templateMessage(s.Template.Spec, project),
-			TemplateLabels: s.Template.Labels, TemplateAnnotations: s.Template.Annotations, Paused: s.Paused, Removal: removalMessage(s.Removal),
+			TemplateLabels: s.Template.Labels, TemplateAnnotations: s.Template.Annotations,
+			Paused: s.Paused, PausedUntil: policywire.EndMessage(s.PausedUntil), Removal: removalMessage(s.Removal),
 			Overrides: wire.Each(s.Overrides, func(o catalog.ServiceOverride) *fleetv1.ServiceOverride { return overrideMessage(o, project) }),
 		},
 		Status: &fleetv1.GlobalServiceStatus{
@@ -161,7 +170,7 @@ func targetMessage(t catalog.ClusterTarget, project string) *fleetv1.ClusterTarg
 func overrideMessage(o catalog.ServiceOverride, project string) *fleetv1.ServiceOverride {
 	m := &fleetv1.ServiceOverride{
 		Name: o.Name, Clusters: targetMessage(o.Clusters, project), Config: ConfigMessage(o.Config), ConfigSets: FormatNames(o.ConfigSets, project),
-		Namespace: o.Patch.Namespace, Paused: o.Patch.Paused, DryRun: o.Patch.DryRun, Labels: o.Patch.Labels,
+		Namespace: o.Patch.Namespace, Paused: o.Patch.Paused, PausedUntil: policywire.EndMessage(o.Patch.PausedUntil), DryRun: o.Patch.DryRun, Labels: o.Patch.Labels,
 	}
 	for _, patch := range o.Patch.Render {
 		m.Render = append(m.Render, &fleetv1.RenderOverride{Step: int32(patch.Step), Values: renderstepwire.Struct(patch.Values)})

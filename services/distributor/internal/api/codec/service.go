@@ -83,13 +83,14 @@ func serviceStatusMessage(s *catalog.Service, status fleet.ServiceStatus) *fleet
 		ObservedGeneration: status.ObservedGeneration,
 		SyncRequest:        s.SyncRequest,
 		Hold:               holdMessage(s, status.Hold),
+		PauseEnded:         status.HasPauseEnded,
 	}
 	if s.Derived != nil {
 		m.GlobalService = objectname.Display(s.Derived.Global)
 	}
 	if e := s.Exception; e != nil {
 		m.Exception = &fleetv1.ServiceException{
-			Paused: e.Paused, PruneConfirmation: e.PruneConfirmation, By: e.By, At: catalogwire.Timestamp(e.At), Reason: e.Reason,
+			Paused: e.Paused, PausedUntil: policywire.EndMessage(e.PausedUntil), PruneConfirmation: e.PruneConfirmation, By: e.By, At: catalogwire.Timestamp(e.At), Reason: e.Reason,
 		}
 	}
 	m.Sources = wire.Each(status.Sources, func(r catalog.Resolution) *fleetv1.SourceStatus {

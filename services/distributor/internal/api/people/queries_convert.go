@@ -59,7 +59,10 @@ func addRepository(m *fleetv1.FleetRow, row *find.Row) {
 func addService(m *fleetv1.FleetRow, row *find.Row) {
 	service, _ := row.Object.(*catalog.Service)
 	m.Cluster, m.Namespace = refOf(service.Spec.Cluster), service.Spec.Wanted().NamespaceOrDefault()
-	m.Synced, m.Paused = row.Synced, service.Spec.Wanted().Paused
+	m.Synced = row.Synced
+	if pause := service.Spec.Wanted().Pause(); pause.At(catalog.Now()) {
+		m.Paused, m.PausedUntil = true, catalogwire.Timestamp(pause.Until)
+	}
 	for i, source := range service.Spec.Sources {
 		m.Repositories = append(m.Repositories, refOf(source.Repository))
 		if i < len(row.Sources) && row.Sources[i].Snapshot != nil {

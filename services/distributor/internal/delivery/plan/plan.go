@@ -182,12 +182,16 @@ func (p *Plan) Bundle(d digest.Digest) (Bundle, bool) {
 	return Bundle{}, false
 }
 
-// Apply returns how the manifests are applied, with every default and the project's limits filled in.
+// Apply returns how the manifests are applied, with every default and the project's limits filled in, and
+// without the ends of pauses and rules: Options are as of the time of the plan, and agents know no others.
 func (c *Content) Apply() syncpolicy.Options {
-	options := catalog.ServiceSpec{Options: c.Options}.Wanted().WithDefaults()
+	options := catalog.ServiceSpec{Options: c.Options}.Wanted().AsOf(time.Time{}).WithDefaults()
 	options.Policy.Limits = c.Limits
 	return options
 }
+
+// IsPaused reports whether agents leave the service unchanged.
+func (c *Content) IsPaused() bool { return c.Options != nil && c.Options.Paused }
 
 // Digests returns the digests of the bundles as text, in the order of the sources.
 func (c *Content) Digests() []string {

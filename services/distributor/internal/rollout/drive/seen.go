@@ -12,6 +12,7 @@ import (
 
 // Seen is a replica's view of a service under a policy.
 type Seen struct {
+	// Service is with its spec as it counts now: without a pause that has ended.
 	Service       *catalog.Service
 	ClusterUID    string
 	ClusterLabels map[string]string

@@ -268,7 +268,7 @@ func (e *Editor) insert(ctx context.Context, tx Tx, object Object) (Object, erro
 	if err := e.guard.MayCreate(ctx, tx.Get, object); err != nil {
 		return nil, err
 	}
-	if err := checkReserved(nil, object); err != nil {
+	if err := cmp.Or(checkReserved(nil, object), checkEnds(e.presence, nil, object)); err != nil {
 		return nil, err
 	}
 	if err := e.checkUnderived(object); err != nil {
@@ -321,7 +321,7 @@ func (e *Editor) replace(ctx context.Context, tx Tx, current, object Object) (Ou
 	if err := e.guard.MayUpdate(ctx, tx.Get, current, next); err != nil {
 		return Outcome{}, err
 	}
-	if err := checkReserved(current, next); err != nil {
+	if err := cmp.Or(checkReserved(current, next), checkEnds(e.presence, current, next)); err != nil {
 		return Outcome{}, err
 	}
 	sameSpec := next.sameSpec(current)

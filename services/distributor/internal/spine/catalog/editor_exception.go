@@ -7,6 +7,9 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
+
+	"github.com/leatdev/leat/internal/contract/syncpolicy"
 )
 
 // updateDerived stores what an update decides about a derived service: whether it is paused, and
@@ -36,13 +39,16 @@ func (e *Editor) updateDerived(ctx context.Context, tx Tx, current *Service, obj
 		return Outcome{Action: ActionUnchanged, Object: current}, nil
 	}
 	before, after := current.Spec.Wanted(), next.Spec.Wanted()
-	if before.Paused && !after.Paused && current.isPausedByGlobal() {
+	if err := checkEnds(e.presence, current, next); err != nil {
+		return Outcome{}, err
+	}
+	if !before.Pause().Equal(after.Pause()) && !current.mayPauseAs(after.Pause(), Now()) {
 		return Outcome{}, refusal
 	}
 	origin := OriginOf(ctx)
 	decided := func(e *Exception) {
-		if before.Paused != after.Paused {
-			e.Paused = after.Paused
+		if !before.Pause().Equal(after.Pause()) {
+			e.Paused, e.PausedUntil = after.Paused, after.PausedUntil
 		}
 		if before.PruneConfirmation != after.PruneConfirmation {
 			e.PruneConfirmation = after.PruneConfirmation
@@ -56,6 +62,14 @@ func (e *Editor) updateDerived(ctx context.Context, tx Tx, current *Service, obj
 	excepted := *current
 	excepted.Except(stored)
 	return Outcome{Action: ActionConfigured, Object: &excepted}, nil
+}
+
+// mayPauseAs reports whether a derived service can have that pause: a person may add to the pause of
+// its global service, and may not end that earlier. A pause of the global service that has ended
+// stands in nobody's way.
+func (s *Service) mayPauseAs(wanted syncpolicy.Pause, at time.Time) bool {
+	global := s.pauseOfGlobal()
+	return !global.At(at) || global.Or(wanted).Equal(wanted)
 }
 
 // derivedOf returns the derived service of that key if err means that no service is stored there.

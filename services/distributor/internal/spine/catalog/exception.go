@@ -5,6 +5,8 @@ package catalog
 
 import (
 	"time"
+
+	"github.com/leatdev/leat/internal/contract/syncpolicy"
 )
 
 // Exception holds people's decisions about one derived service, beside its global service: at
@@ -14,6 +16,8 @@ import (
 type Exception struct {
 	// Paused pauses the service. It cannot resume a service that its global service pauses.
 	Paused bool `json:"paused,omitempty"`
+	// PausedUntil is when Paused ends. Zero: it does not.
+	PausedUntil time.Time `json:"pausedUntil,omitzero"`
 	// PruneConfirmation comes before the global service's. Empty: that one counts.
 	PruneConfirmation string `json:"pruneConfirmation,omitempty"`
 	// By, At and Reason are of the latest decision.
@@ -22,12 +26,16 @@ type Exception struct {
 	Reason string    `json:"reason,omitempty"`
 }
 
+func (e *Exception) pause() syncpolicy.Pause {
+	return syncpolicy.Pause{IsSet: e.Paused, Until: e.PausedUntil}
+}
+
 // equal reports whether two exceptions are the same; either may be nil.
 func (e *Exception) equal(other *Exception) bool {
 	if e == nil || other == nil {
 		return e == other
 	}
-	return e.Paused == other.Paused && e.PruneConfirmation == other.PruneConfirmation && e.By == other.By && e.At.Equal(other.At) && e.Reason == other.Reason
+	return e.pause().Equal(other.pause()) && e.PruneConfirmation == other.PruneConfirmation && e.By == other.By && e.At.Equal(other.At) && e.Reason == other.Reason
 }
 
 // SameException reports whether two services have the same exception.
@@ -44,16 +52,16 @@ func (s *Service) Except(e *Exception) {
 		return
 	}
 	options := s.Spec.Wanted()
-	options.Paused = options.Paused || e.Paused
+	options = options.WithPause(options.Pause().Or(e.pause()))
 	if e.PruneConfirmation != "" {
 		options.PruneConfirmation = e.PruneConfirmation
 	}
 	s.Spec.Options = &options
 }
 
-// isPausedByGlobal reports whether the service is paused regardless of its exception.
-func (s *Service) isPausedByGlobal() bool {
+// pauseOfGlobal returns the pause of the service without its exception.
+func (s *Service) pauseOfGlobal() syncpolicy.Pause {
 	plain := *s
 	plain.Except(nil)
-	return plain.Spec.Wanted().Paused
+	return plain.Spec.Wanted().Pause()
 }

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"time"
 
 	"github.com/leatdev/leat/internal/contract/objectname"
 	"github.com/leatdev/leat/internal/contract/syncpolicy"
@@ -35,8 +36,10 @@ type GlobalServiceSpec struct {
 	// Overrides are put over the template in their order: a later one wins.
 	Overrides []ServiceOverride
 	// Paused leaves every derived service unchanged.
-	Paused  bool
-	Removal RemovalPolicy
+	Paused bool
+	// PausedUntil is when Paused ends. Zero: it does not.
+	PausedUntil time.Time `json:",omitzero"`
+	Removal     RemovalPolicy
 }
 
 // ClusterTarget selects clusters. Its JSON is its stored form.
@@ -68,13 +71,24 @@ type ServiceOverride struct {
 // ServicePatch holds the changes of an override besides the configuration. Its JSON is its stored
 // form. Nil fields change nothing.
 type ServicePatch struct {
-	Sources   []SourcePatch      `json:"sources,omitempty"`
-	Render    []StepPatch        `json:"render,omitempty"`
-	Labels    map[string]string  `json:"labels,omitempty"`
-	Namespace *string            `json:"namespace,omitempty"`
-	Paused    *bool              `json:"paused,omitempty"`
-	DryRun    *bool              `json:"dryRun,omitempty"`
-	Policy    *syncpolicy.Policy `json:"policy,omitempty"`
+	Sources   []SourcePatch     `json:"sources,omitempty"`
+	Render    []StepPatch       `json:"render,omitempty"`
+	Labels    map[string]string `json:"labels,omitempty"`
+	Namespace *string           `json:"namespace,omitempty"`
+	Paused    *bool             `json:"paused,omitempty"`
+	// PausedUntil is when Paused ends. Zero: it does not.
+	PausedUntil time.Time          `json:"pausedUntil,omitzero"`
+	DryRun      *bool              `json:"dryRun,omitempty"`
+	Policy      *syncpolicy.Policy `json:"policy,omitempty"`
+}
+
+func (s GlobalServiceSpec) pause() syncpolicy.Pause {
+	return syncpolicy.Pause{IsSet: s.Paused, Until: s.PausedUntil}
+}
+
+// pause returns the pause that the patch sets, if it sets one.
+func (p ServicePatch) pause() syncpolicy.Pause {
+	return syncpolicy.Pause{IsSet: p.Paused != nil && *p.Paused, Until: p.PausedUntil}
 }
 
 // SourcePatch changes one source of the template.
@@ -122,7 +136,7 @@ func (g *GlobalService) sameSpec(other Object) bool {
 		return false
 	}
 	a, b := g.Spec, o.Spec
-	return a.Description == b.Description && reflect.DeepEqual(a.Clusters, b.Clusters) && a.Paused == b.Paused &&
+	return a.Description == b.Description && reflect.DeepEqual(a.Clusters, b.Clusters) && a.pause().Equal(b.pause()) &&
 		reflect.DeepEqual(a.Removal, b.Removal) && a.Template.same(b.Template) && slices.EqualFunc(a.Overrides, b.Overrides, ServiceOverride.same)
 }
 
@@ -325,7 +339,7 @@ func stagedOverrides(all []ServiceOverride) []ServiceOverride {
 	staged := make([]ServiceOverride, 0, len(all))
 	for _, override := range all {
 		patch := override.Patch
-		patch.Paused, patch.DryRun = nil, nil
+		patch.Paused, patch.PausedUntil, patch.DryRun = nil, time.Time{}, nil
 		if !reflect.DeepEqual(patch, ServicePatch{}) || !override.Config.Empty() || len(override.ConfigSets) > 0 {
 			staged = append(staged, ServiceOverride{Clusters: override.Clusters, ConfigSets: override.ConfigSets, Config: override.Config, Patch: patch})
 		}

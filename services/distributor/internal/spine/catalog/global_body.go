@@ -49,7 +49,7 @@ func (g *GlobalService) Body(overrides []int) ServiceBody {
 			delete(body.Values, key)
 		}
 	}
-	body.Options.Paused = body.Options.Paused || g.Spec.Paused
+	body.Options = body.Options.WithPause(body.Options.Pause().Or(g.Spec.pause()))
 	return body
 }
 
@@ -142,7 +142,7 @@ func (p ServicePatch) apply(body *ServiceBody) {
 		body.Options.Namespace = *p.Namespace
 	}
 	if p.Paused != nil {
-		body.Options.Paused = *p.Paused
+		body.Options = body.Options.WithPause(p.pause())
 	}
 	if p.DryRun != nil {
 		body.Options.DryRun = *p.DryRun

@@ -48,6 +48,7 @@ func (g *GlobalService) Validate() error {
 		fielderr.Each("spec.overrides", "items", g.Spec.Overrides, maxOverrides, g.validateOverride),
 		g.validateNames(),
 		g.Spec.Removal.validate(),
+		g.Spec.pause().Validate("spec.paused"),
 		g.validateSize(),
 	)
 	if err != nil {
@@ -134,6 +135,7 @@ func (g *GlobalService) validateTemplate() error {
 func (g *GlobalService) validateOverride(field string, o ServiceOverride) error {
 	err := cmp.Or(
 		objectname.ValidateLabel(field+".name", o.Name), o.Clusters.validateTarget(field+".clusters"), validateSetList(field+".config_sets", o.ConfigSets),
+		o.Patch.pause().Validate(field+".paused"),
 	)
 	if err != nil {
 		return err

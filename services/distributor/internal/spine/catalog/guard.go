@@ -79,13 +79,14 @@ func VerbsOf(current, next Object) []string {
 	}
 	var verbs []string
 	a, b := from.Spec.Wanted(), to.Spec.Wanted()
-	if a.Paused != b.Paused {
+	if !a.Pause().Equal(b.Pause()) {
 		verbs = append(verbs, VerbPause)
 	}
 	if a.PruneConfirmation != b.PruneConfirmation {
 		verbs = append(verbs, VerbConfirm)
 	}
-	a.Paused, a.PruneConfirmation = b.Paused, b.PruneConfirmation
+	a = a.WithPause(b.Pause())
+	a.PruneConfirmation = b.PruneConfirmation
 	rest := *from
 	rest.Spec.Options = &a
 	if len(verbs) == 0 || !rest.sameSpec(to) {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/leatdev/leat/internal/contract/syncpolicy"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
@@ -49,6 +50,7 @@ func TestVerbsOfUpdates(t *testing.T) {
 		}}
 	}
 	pause := func(s *catalog.Service) { s.Spec.Options.Paused = true }
+	until := func(s *catalog.Service) { s.Spec.Options.PausedUntil = time.Unix(1, 0) }
 	confirm := func(s *catalog.Service) { s.Spec.Options.PruneConfirmation = "sha256:1" }
 	back := func(s *catalog.Service) { s.Spec.Sources[0].Ref = catalog.Ref{Kind: catalog.RefCommit, Value: "c1"} }
 	for name, test := range map[string]struct {
@@ -57,6 +59,9 @@ func TestVerbsOfUpdates(t *testing.T) {
 	}{
 		"nothing":           {nil, "update"},
 		"pause":             {[]func(*catalog.Service){pause}, "pause"},
+		"an end":            {[]func(*catalog.Service){until}, "pause"},
+		"pause, with end":   {[]func(*catalog.Service){pause, until}, "pause"},
+		"an end and a ref":  {[]func(*catalog.Service){until, back}, "update"},
 		"confirm":           {[]func(*catalog.Service){confirm}, "confirm"},
 		"both":              {[]func(*catalog.Service){pause, confirm}, "pause confirm"},
 		"another ref":       {[]func(*catalog.Service){back}, "update"},

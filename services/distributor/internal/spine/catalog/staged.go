@@ -57,16 +57,18 @@ func (s ServiceSpec) At(staged *StagedSpec) ServiceSpec {
 
 // brakes are the options by which people stop a service or answer its agent.
 type brakes struct {
-	isPaused, isDryRun bool
-	pruneConfirmation  string
+	pause             syncpolicy.Pause
+	isDryRun          bool
+	pruneConfirmation string
 }
 
 func brakesOf(o syncpolicy.Options) brakes {
-	return brakes{isPaused: o.Paused, isDryRun: o.DryRun, pruneConfirmation: o.PruneConfirmation}
+	return brakes{pause: o.Pause(), isDryRun: o.DryRun, pruneConfirmation: o.PruneConfirmation}
 }
 
 func (b brakes) put(o *syncpolicy.Options) {
-	o.Paused, o.DryRun, o.PruneConfirmation = b.isPaused, b.isDryRun, b.pruneConfirmation
+	*o = o.WithPause(b.pause)
+	o.DryRun, o.PruneConfirmation = b.isDryRun, b.pruneConfirmation
 }
 
 // name sets the digest. Sources are compared in their normal spelling, and no options equal zero options.

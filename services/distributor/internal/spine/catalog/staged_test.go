@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"reflect"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -22,12 +23,16 @@ var stagedFields = map[string]bool{
 	"Cluster": false, "Sources": true, "Config": false, "ConfigSets": false,
 
 	"Options.Namespace": true, "Options.CreateNamespace": true, "Options.Prune": true, "Options.HealthTimeout": true,
-	"Options.ForceConflicts": true, "Options.PruneConfirmation": false, "Options.Paused": false, "Options.DryRun": false,
+	"Options.ForceConflicts": true, "Options.PruneConfirmation": false, "Options.Paused": false, "Options.PausedUntil": false, "Options.DryRun": false,
 	"Options.Renderer": true, "Options.Render": true, "Options.Policy": true,
 }
 
 // fill sets a value to one that is not its zero.
 func fill(v reflect.Value) {
+	if v.Type() == reflect.TypeFor[time.Time]() {
+		v.Set(reflect.ValueOf(time.Unix(1, 0).UTC()))
+		return
+	}
 	switch v.Kind() {
 	case reflect.String:
 		v.SetString("x")

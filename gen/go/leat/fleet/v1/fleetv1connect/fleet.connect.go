@@ -118,7 +118,7 @@ type FleetServiceClient interface {
 	GetServerInfo(context.Context, *v1.GetServerInfoRequest) (*v1.GetServerInfoResponse, error)
 	// Apply creates or updates the given documents, all or none, in an order that satisfies their references. An update replaces labels,
 	// annotations and spec; secrets that are unset keep their stored values. It needs the permission to create or to update, whichever
-	// each document comes to. For a service, a change of nothing but paused needs the permission to pause services, and one of nothing
+	// each document comes to. For a service, a change of nothing but paused and paused_until needs the permission to pause services, and one of nothing
 	// but sync.prune_confirmation that to confirm; of a service that is derived from a global service nothing else can be changed.
 	Apply(context.Context, *v1.ApplyRequest) (*v1.ApplyResponse, error)
 	// Get returns one object with its status, and without its secrets. Everybody may call it for their own user, and for bindings that
@@ -640,7 +640,7 @@ type FleetServiceHandler interface {
 	GetServerInfo(context.Context, *v1.GetServerInfoRequest) (*v1.GetServerInfoResponse, error)
 	// Apply creates or updates the given documents, all or none, in an order that satisfies their references. An update replaces labels,
 	// annotations and spec; secrets that are unset keep their stored values. It needs the permission to create or to update, whichever
-	// each document comes to. For a service, a change of nothing but paused needs the permission to pause services, and one of nothing
+	// each document comes to. For a service, a change of nothing but paused and paused_until needs the permission to pause services, and one of nothing
 	// but sync.prune_confirmation that to confirm; of a service that is derived from a global service nothing else can be changed.
 	Apply(context.Context, *v1.ApplyRequest) (*v1.ApplyResponse, error)
 	// Get returns one object with its status, and without its secrets. Everybody may call it for their own user, and for bindings that
