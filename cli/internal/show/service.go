@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/cli/internal/delivery"
+	"github.com/leatdev/leat/cli/internal/lifetime"
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/internal/contract/document"
@@ -28,7 +29,7 @@ func serviceCells(object *fleetv1.Document, now time.Time) []cell {
 	return []cell{
 		plain(s.GetMetadata().GetName()), plain(s.GetSpec().GetCluster()), stateCell(status.GetPhase()), yes(status.GetSynced()),
 		plain(delivery.Versions(status)), ratio(counts.GetHealthy(), counts.GetTotal()), ago(status.GetReport().GetPhaseSince(), now),
-		concern(status, now),
+		concern(s, now),
 	}
 }
 
@@ -39,14 +40,20 @@ func serviceDetail(style Style, _ time.Time, object *fleetv1.Document) string {
 		dryRun(style, report.GetDryRun()) + renderWarnings(report.GetWarnings())
 }
 
-// concern shows the problem of a service or, without one, the test that it waits for, or that it is pinned.
-func concern(status *fleetv1.ServiceStatus, now time.Time) cell {
+// concern shows the problem of a service or, without one, the test that it waits for, that it is pinned, or until when
+// it is or was paused.
+func concern(s *fleetv1.Service, now time.Time) cell {
+	status, pause := s.GetStatus(), lifetime.Until(s.GetSpec().GetPausedUntil())
 	running := status.GetReport().GetRunningTest()
 	switch pinned := status.GetHold().GetPinnedRevision(); {
 	case status.GetProblem() != nil:
 		return problem(status.GetProblem())
 	case running == nil && pinned > 0:
 		return cell{oneLine(fmt.Sprintf("pinned to revision %d by %s", pinned, status.GetHold().GetPinnedBy())), yellow}
+	case running == nil && pause != "" && status.GetPauseEnded():
+		return cell{"was paused" + pause, faint}
+	case running == nil && pause != "":
+		return cell{"paused" + pause, yellow}
 	case running == nil:
 		return cell{}
 	}

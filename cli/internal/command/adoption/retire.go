@@ -37,7 +37,7 @@ func (h *importer) healthy(ctx context.Context, name string) (service *fleetv1.S
 	if err != nil {
 		return nil, err
 	}
-	if spec := service.GetSpec(); spec.GetDryRun() || spec.GetPaused() {
+	if spec := service.GetSpec(); spec.GetDryRun() || spec.GetPaused() && !service.GetStatus().GetPauseEnded() {
 		return nil, failure.New(fmt.Sprintf("service/%s is paused or a dry run, so it has not taken over the release", name), "Nothing was deleted.")
 	}
 	if !delivery.Healthy.Reached(service) {
