@@ -1,12 +1,14 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { createMemoryHistory } from "@tanstack/react-router";
 import { describe, expect, test } from "vitest";
 import { page, userEvent } from "vitest/browser";
 import { App } from "../src/app.tsx";
 import type { ApplyRequest } from "../src/gen/leat/fleet/v1/document_pb";
+import { ms } from "../src/hub/time.ts";
 import { makeRouter } from "../src/shell/router.tsx";
 import { type Answers, makeHub, refusal, serviceDocument } from "./hub.ts";
 import { expectAccessible, render } from "./render.tsx";
@@ -39,6 +41,28 @@ const pausedDocument = (revision = 0n) => {
   }
   return document;
 };
+
+/** Opens a service whose pause ends in so many hours, or has ended. */
+function openPaused(hours: number, apply: (request: ApplyRequest) => void) {
+  const document = pausedDocument();
+  if (document.object.case === "service" && document.object.value.spec && document.object.value.status) {
+    document.object.value.spec.pausedUntil = timestampFromMs(Date.now() + hours * 3_600_000);
+    document.object.value.status.pauseEnded = hours < 0;
+  }
+  open("/services/cart@berlin", {
+    fleet: {
+      get: () => ({ document }),
+      watch: async function* () {
+        yield { document };
+        await new Promise(() => {});
+      },
+      apply: (request) => {
+        apply(request);
+        return {};
+      },
+    },
+  });
+}
 
 describe("a service's actions", () => {
   test("a sync is one press, and its result is said", async () => {
@@ -89,6 +113,53 @@ describe("a service's actions", () => {
     expect(object?.case === "service" && object.value.spec?.paused).toBe(true);
     expect(object?.case === "service" && object.value.metadata?.resourceVersion).toBe(42n);
     expect(decodeURIComponent(reason ?? "")).toBe("checkout fails, 50 %");
+  });
+
+  test("a pause ends after the time that the person chooses, and the dialog keeps the reason", async () => {
+    const applied: ApplyRequest[] = [];
+    open("/services/cart@berlin", {
+      fleet: {
+        get: () => ({ document: serviceDocument() }),
+        apply: (request) => {
+          applied.push(request);
+          return {};
+        },
+      },
+    });
+    await button("Pause").click();
+    await expect.element(page.getByText("Such a pause is easily forgotten.")).toBeVisible();
+    await page.getByRole("textbox", { name: "Reason (optional)" }).fill("OPS-7");
+    await page.getByRole("combobox", { name: "How long" }).selectOptions("8 hours");
+    await expect.element(page.getByText("leat pause service/cart@berlin --for 8h --reason OPS-7")).toBeVisible();
+    await expect.element(page.getByText("Then it ends by itself", { exact: false })).toBeVisible();
+    await expectAccessible();
+    const before = Date.now();
+    await page.getByRole("dialog").getByRole("button", { name: "Pause" }).click();
+    await expect.element(page.getByRole("dialog")).not.toBeInTheDocument();
+    const object = applied[0]?.documents[0]?.object;
+    const end = object?.case === "service" ? ms(object.value.spec?.pausedUntil) : undefined;
+    expect(end).toBeGreaterThanOrEqual(before + 8 * 3_600_000);
+    expect(end).toBeLessThanOrEqual(Date.now() + 8 * 3_600_000);
+  });
+
+  test("a pause that has ended is no pause", async () => {
+    openPaused(-3, () => {});
+    await expect.element(button("Pause")).toBeVisible();
+    await expect
+      .element(page.getByText("The pause ended by itself 3 hours ago", { exact: false }).first())
+      .toBeVisible();
+    await expectAccessible();
+  });
+
+  test("a pause shows when it ends, and a resume clears that", async () => {
+    const applied: ApplyRequest[] = [];
+    openPaused(3, (request) => applied.push(request));
+    await expect.element(page.getByText("The pause ends by itself in", { exact: false }).first()).toBeVisible();
+    await button("Resume").click();
+    await expect.element(page.getByText("Resumed.", { exact: false })).toBeVisible();
+    const object = applied[0]?.documents[0]?.object;
+    const spec = object?.case === "service" ? object.value.spec : undefined;
+    expect([spec?.paused, spec?.pausedUntil]).toEqual([false, undefined]);
   });
 
   test("a conflict has the hub's words and its advice", async () => {

@@ -6,6 +6,7 @@ import { Code } from "@connectrpc/connect";
 import { describe, expect, test } from "vitest";
 import { page, userEvent } from "vitest/browser";
 import { type FleetRow, FleetRowSchema } from "../src/gen/leat/fleet/v1/query_pb";
+import { ms } from "../src/hub/time.ts";
 import { type Answers, refusal, serviceDocument, serviceRow } from "./hub.ts";
 import { open } from "./open.tsx";
 import { expectAccessible } from "./render.tsx";
@@ -95,6 +96,30 @@ describe("many services at once", () => {
     await expectAccessible();
     await dialog().getByRole("button", { name: "Close" }).click();
     expect(applied).toEqual([]);
+  });
+
+  test("a pause of many ends at one time", async () => {
+    const ends: (number | undefined)[] = [];
+    openList({
+      fleet: {
+        apply: ({ documents }) => {
+          for (const { object } of documents)
+            if (object.case === "service") ends.push(ms(object.value.spec?.pausedUntil));
+          return {};
+        },
+      },
+    });
+    await box("web-0@berlin").click();
+    await box("cart-1@boston").click();
+    await press("Pause");
+    await dialog().getByRole("combobox", { name: "How long" }).selectOptions("A day");
+    await expect.element(dialog().getByText("leat pause --for 24h", { exact: false })).toBeVisible();
+    await expectAccessible();
+    await confirm("Pause");
+    await expect.element(page.getByText("2 services done.")).toBeVisible();
+    expect(ends).toHaveLength(2);
+    expect(new Set(ends).size).toBe(1);
+    expect(ends[0]).toBeGreaterThan(Date.now() + 23 * 3_600_000);
   });
 
   test("a pause carries its reason, and a resume takes the paused alone", async () => {

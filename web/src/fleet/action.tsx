@@ -114,6 +114,8 @@ export interface Step {
   refused?: string | undefined;
   /** The command line that does the same, without its reason. */
   command: string;
+  /** Names the draft of the reason, where the command changes while the dialog is open. */
+  draft?: string;
   act: (options: CallOptions) => Promise<string>;
 }
 
@@ -129,7 +131,7 @@ export function StepDialog({ step, onClose }: { step: Step | undefined; onClose:
 const longestReason = 500;
 
 function OpenStep({ step, onClose }: { step: Step; onClose: () => void }) {
-  const draft = useDraft<string>(step.command);
+  const draft = useDraft<string>(step.draft ?? step.command);
   const [reason, setReason] = useState(draft.found ?? "");
   const { run, running, failure } = useAction();
   const [typed, setTyped] = useState("");

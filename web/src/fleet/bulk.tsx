@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
+import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { type CallOptions, Code, ConnectError } from "@connectrpc/connect";
 import { Link, useBlocker, useNavigate } from "@tanstack/react-router";
 import { useEffect, useRef, useState, useSyncExternalStore } from "react";
@@ -19,6 +20,7 @@ import { Bar } from "./bar.tsx";
 import { Batch, type Failed } from "./batch.ts";
 import styles from "./bulk.module.css";
 import { type Gathered, gather, isSame, type Plan, permissions, planOf, type Verb } from "./gather.ts";
+import { type PauseHours, PauseLength, pauseEnd, pauseFlag } from "./pause.tsx";
 import { shellQuote } from "./refs.ts";
 import { allOf, noSelection, type Picked, type Selection, sizeOf, withRows } from "./selection.ts";
 import { setPaused, syncService } from "./services.ts";
@@ -29,16 +31,16 @@ const mostFailures = 100;
 const mostNamed = 20;
 const mostMessage = 300;
 
-const doOne = (hub: Hub, verb: Verb, ref: string, options: CallOptions): Promise<unknown> =>
-  verb === "sync" ? syncService(hub, ref, options) : setPaused(hub, ref, verb === "pause", options);
+const doOne = (hub: Hub, verb: Verb, ref: string, options: CallOptions, until?: Timestamp): Promise<unknown> =>
+  verb === "sync" ? syncService(hub, ref, options) : setPaused(hub, ref, verb === "pause", options, until);
 
 /**
  * Returns the command line that does the same: to a few services by their names, to all of a filter by that, and to
  * others by a file with their names, because a list of a thousand is no command that somebody reads.
  */
-function commandOf(verb: Verb, items: readonly Picked[], isWhole: boolean, query: Query): string {
-  const each = `xargs -n 1 leat ${verb}`;
-  if (items.length === 1) return `leat ${verb} service/${shellQuote(items[0]?.ref ?? "")}`;
+function commandOf(verb: Verb, flag: string, items: readonly Picked[], isWhole: boolean, query: Query): string {
+  const each = `xargs -n 1 leat ${verb}${flag}`;
+  if (items.length === 1) return `leat ${verb} service/${shellQuote(items[0]?.ref ?? "")}${flag}`;
   if (items.length <= mostNamed)
     return `printf '%s\\n' ${items.map(({ ref }) => shellQuote(`service/${ref}`)).join(" ")} | ${each}`;
   if (!isWhole) return `${each} < services.txt`;
@@ -92,8 +94,8 @@ export function Bulk({ query, total, selection, onSelection, onIdle }: BulkProps
     if (count === 0 && !batch && running === undefined && !failure) onIdle();
   }, [count, batch, running, failure, onIdle]);
 
-  const begin = (verb: Verb, items: readonly Picked[], options: CallOptions) => {
-    const of = new Batch(items, ({ ref }) => doOne(hub, verb, ref, options), hub.surroundings);
+  const begin = (verb: Verb, items: readonly Picked[], options: CallOptions, until?: Timestamp) => {
+    const of = new Batch(items, ({ ref }) => doOne(hub, verb, ref, options, until), hub.surroundings);
     setBatch({ verb, of });
     void of.run().then(({ state, done, failed, left }) => {
       const kept = [...failed.map(({ item }) => item), ...of.untried()];
@@ -108,26 +110,37 @@ export function Bulk({ query, total, selection, onSelection, onIdle }: BulkProps
     return words.begun[verb];
   };
 
-  const stepOf = (verb: Verb, found: Gathered, moved?: string): Step => {
+  const stepOf = (verb: Verb, found: Gathered, hours: PauseHours, moved?: string, id?: string): Step => {
     const plan = planOf(verb, found.services);
     const isWhole = query.kind === "Service" && selection.isAll && selection.rows.size === 0;
+    const isAll = isWhole && plan.items.length === found.services.length;
+    const command = (flag: string) => commandOf(verb, flag, plan.items, isAll, query);
     turns.current += 1;
+    const own = id ?? `${verb} ${turns.current}`;
     return {
-      id: `${verb} ${turns.current}`,
+      id: own,
       title: words.titles[verb](plan.items.length),
       verb: words.verbs[verb],
-      body: <Said verb={verb} plan={plan} found={found} moved={moved} />,
-      command: commandOf(verb, plan.items, isWhole && plan.items.length === found.services.length, query),
+      body: (
+        <>
+          <Said verb={verb} plan={plan} found={found} moved={moved} />
+          {verb === "pause" && (
+            <PauseLength hours={hours} onChange={(next) => setStep(stepOf(verb, found, next, moved, own))} />
+          )}
+        </>
+      ),
+      command: command(pauseFlag(hours)),
+      draft: command(""),
       act: async (options) => {
         const now = await gather(hub, query, selection);
         if (!isSame(found.services, now.services)) {
           const isNumber = found.services.length !== now.services.length;
           const what = isNumber ? words.moved(found.services.length, now.services.length) : words.movedSame;
-          setStep(stepOf(verb, now, what));
+          setStep(stepOf(verb, now, hours, what));
           throw new ConnectError(what, Code.FailedPrecondition);
         }
         if (plan.items.length === 0) throw new ConnectError(words.none, Code.FailedPrecondition);
-        return begin(verb, plan.items, options);
+        return begin(verb, plan.items, options, pauseEnd(hours, hub.surroundings.now()));
       },
     };
   };
@@ -145,7 +158,7 @@ export function Bulk({ query, total, selection, onSelection, onIdle }: BulkProps
     }
     // What the person saw is a number, and of services alone.
     const isMoved = query.kind === "Service" && selection.isAll && found.services.length !== count;
-    setStep(stepOf(verb, found, isMoved ? words.moved(count, found.services.length) : undefined));
+    setStep(stepOf(verb, found, 0, isMoved ? words.moved(count, found.services.length) : undefined));
     return words.read(found.services.length);
   };
 

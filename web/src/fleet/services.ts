@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
+import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import type { CallOptions } from "@connectrpc/connect";
 import { ApplyMode } from "../gen/leat/fleet/v1/document_pb";
 import type { Hub } from "../hub/hub.ts";
@@ -18,10 +19,19 @@ export async function syncService(hub: Hub, name: string, options: CallOptions):
  * Pauses or resumes a service. The hub has no call for it but Apply, so the service is read again: an edit of others
  * since the page showed it is kept, and one in between is refused by the version.
  */
-export async function setPaused(hub: Hub, name: string, isPaused: boolean, options: CallOptions): Promise<string> {
+export async function setPaused(
+  hub: Hub,
+  name: string,
+  isPaused: boolean,
+  options: CallOptions,
+  until?: Timestamp,
+): Promise<string> {
   const { document } = await hub.fleet.get({ kind: "Service", name });
   if (document?.object.case !== "service" || !document.object.value.spec) return text.unchanged;
-  document.object.value.spec.paused = isPaused;
+  const { spec } = document.object.value;
+  spec.paused = isPaused;
+  if (isPaused && until) spec.pausedUntil = until;
+  else delete spec.pausedUntil;
   await hub.fleet.apply({ documents: [document], mode: ApplyMode.UPDATE }, options);
   return isPaused ? text.pausedNow : text.resumedNow;
 }

@@ -69,6 +69,22 @@ export const act = {
     group: (kind: string, n: number) => `${kind} × ${number(n)}`,
   },
 
+  // How long a pause lasts.
+  pause: {
+    length: "How long",
+    lengths: {
+      0: "Until somebody resumes it",
+      1: "An hour",
+      8: "8 hours",
+      24: "A day",
+      168: "A week",
+    },
+    end: "Then it ends by itself.",
+    noEnd: "Such a pause is easily forgotten.",
+    isEnding: "Its owner has paused it. The pause ends by itself",
+    hasEnded: "It follows its sources. The pause ended by itself",
+  },
+
   // What a person does to many services.
   bulk: {
     label: "What to do with the selection",
@@ -85,7 +101,7 @@ export const act = {
     },
     bodies: {
       sync: "The hub fetches their repositories, and their agents apply them, even if nothing has changed.",
-      pause: "Their objects stay as they are. Commits and edits wait until somebody resumes them.",
+      pause: "Their objects stay as they are. Commits and edits wait until the pause ends.",
       resume: "What has changed in the meantime is applied at once.",
     },
     inClusters: (n: number) => `They are in ${text.count(n, "Cluster")}.`,

@@ -17,7 +17,7 @@ export const serviceText = {
   neverResolved: "never resolved",
   sync: "Sync now",
   pauseTitle: (name: string) => `Pause ${name}`,
-  pauseBody: "Its objects stay as they are. Commits and edits wait until somebody resumes it.",
+  pauseBody: "Its objects stay as they are. Commits and edits wait until the pause ends.",
   rollback: "Roll back",
   rollbackTo: (revision: bigint) => `Roll back to revision ${revision}`,
   rollbackTitle: (revision: bigint) => `Roll back to revision ${revision}`,

@@ -6,6 +6,7 @@ import { ms, reasonName } from "../../fleet/columns.tsx";
 import { GlobalState, lookOf } from "../../fleet/globals.tsx";
 import { ObjectHead } from "../../fleet/head.tsx";
 import { Card, Facts, Page } from "../../fleet/page.tsx";
+import { isPausedAt } from "../../fleet/pause.tsx";
 import { shellQuote } from "../../fleet/refs.ts";
 import { Reason } from "../../gen/leat/errors/v1/reason_pb";
 import type { ClusterTarget, GlobalService, GlobalServiceStatus } from "../../gen/leat/fleet/v1/global_service_pb";
@@ -63,6 +64,7 @@ function Shown({
   since: number | undefined;
   link: LinkState;
 }) {
+  const hub = useHub();
   const { spec, status } = service;
   const { after } = route.useSearch();
   const problem = status?.problem;
@@ -80,7 +82,7 @@ function Shown({
         problem={
           problem && !isHeldProblem ? { reason: reasonName(problem.reason), message: problem.message } : undefined
         }
-        facts={spec?.paused && <Badge>{text.phase.PAUSED}</Badge>}
+        facts={isPausedAt(spec, hub.surroundings.now()) && <Badge>{text.phase.PAUSED}</Badge>}
         command={`leat get globalservice ${shellQuote(name)}`}
       />
       {status && status.held > 0 && (

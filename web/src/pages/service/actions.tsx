@@ -3,6 +3,7 @@
 
 import { useState } from "react";
 import { Actions, type Step, StepDialog, useAction } from "../../fleet/action.tsx";
+import { type PauseHours, PauseLength, pauseEnd, pauseFlag } from "../../fleet/pause.tsx";
 import { shellQuote, shortCommit } from "../../fleet/refs.ts";
 import { type Refused, useRights } from "../../fleet/rights.ts";
 import { setPaused, syncService } from "../../fleet/services.ts";
@@ -37,7 +38,21 @@ export function ServiceActions({ name, service, refused }: { name: string; servi
   const [step, setStep] = useState<Step>();
   const quoted = shellQuote(name);
   const pin = service.status?.hold?.pinnedRevision ?? 0n;
-  const isPaused = service.spec?.paused === true;
+  const isPaused = service.spec?.paused === true && service.status?.pauseEnded !== true;
+  const pauseStep = (hours: PauseHours): Step => ({
+    id: "pause",
+    title: serviceText.pauseTitle(name),
+    verb: text.pause,
+    body: (
+      <>
+        <p>{serviceText.pauseBody}</p>
+        <PauseLength hours={hours} onChange={(next) => setStep(pauseStep(next))} />
+      </>
+    ),
+    command: `leat pause service/${quoted}${pauseFlag(hours)}`,
+    draft: `leat pause service/${quoted}`,
+    act: (options) => setPaused(hub, name, true, options, pauseEnd(hours, hub.surroundings.now())),
+  });
   return (
     <Actions label={text.actions} {...(failure && { failure })}>
       <Button
@@ -57,20 +72,7 @@ export function ServiceActions({ name, service, refused }: { name: string; servi
           {text.resume}
         </Button>
       ) : (
-        <Button
-          icon="pause"
-          refused={refused("pause")}
-          onClick={() =>
-            setStep({
-              id: "pause",
-              title: serviceText.pauseTitle(name),
-              verb: text.pause,
-              body: <p>{serviceText.pauseBody}</p>,
-              command: `leat pause service/${quoted}`,
-              act: (options) => setPaused(hub, name, true, options),
-            })
-          }
-        >
+        <Button icon="pause" refused={refused("pause")} onClick={() => setStep(pauseStep(0))}>
           {text.pause}
         </Button>
       )}

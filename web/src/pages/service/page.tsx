@@ -8,6 +8,7 @@ import { ms, reasonName } from "../../fleet/columns.tsx";
 import { CommitLink } from "../../fleet/commit.tsx";
 import { ObjectHead } from "../../fleet/head.tsx";
 import { Card, Facts, Page } from "../../fleet/page.tsx";
+import { PauseOf } from "../../fleet/pause.tsx";
 import { refIn, shellQuote, splitService } from "../../fleet/refs.ts";
 import { phaseSince } from "../../fleet/since.ts";
 import { Table } from "../../fleet/table.tsx";
@@ -299,7 +300,7 @@ function Overview({ service }: { service: Service }) {
             ],
             status?.syncRequest !== "" &&
               status?.syncRequest !== report?.observedSyncRequest && [text.condition.sync, text.condition.syncWaits],
-            [text.condition.paused, spec?.paused ? text.condition.pausedYes : text.condition.pausedNo],
+            [text.condition.paused, <PauseOf key="paused" service={service} />],
             spec?.dryRun && [text.condition.dryRun, text.condition.dryRunYes],
             hold &&
               hold.pinnedRevision > 0n && [

@@ -7,6 +7,7 @@ import { Changes } from "../../fleet/changes.tsx";
 import { ms, reasonName } from "../../fleet/columns.tsx";
 import { ObjectHealth } from "../../fleet/health.tsx";
 import { Card } from "../../fleet/page.tsx";
+import { PauseOf } from "../../fleet/pause.tsx";
 import { ReachNotice } from "../../fleet/reach.tsx";
 import { shellQuote, shortCommit } from "../../fleet/refs.ts";
 import type { Revision, Service } from "../../gen/leat/fleet/v1/resources_pb";
@@ -319,7 +320,11 @@ function Before({ name, service }: { name: string; service: Service }) {
             {index === 0 && isGit(revision.commits[0]) && <Changes service={name} commit={revision.commits[0]} />}
           </li>
         ))}
-        {spec?.paused && <li>{text.condition.pausedYes}</li>}
+        {spec?.paused && (
+          <li>
+            <PauseOf service={service} />
+          </li>
+        )}
         {hold && hold.pinnedRevision > 0n && <li>{text.condition.pinned(hold.pinnedRevision, hold.pinnedBy)}</li>}
         {drift.slice(0, 5).map((object) => (
           <li key={keyOf(refOf(object.ref))}>
