@@ -47,6 +47,11 @@ type right struct {
 	instead map[string]string
 	// on is the cluster that the object belongs to; "" is the one named one.
 	on string
+	// isHidden is true for a call about an object that does not exist for callers without the permission, also if the
+	// permission is to create something.
+	isHidden bool
+	// isUnlimited is true for a call that is refused to tokens with a limit, and to workloads.
+	isUnlimited bool
 }
 
 // anAccessToken stands for all people who hold one.
@@ -54,6 +59,9 @@ const anAccessToken = "an access token"
 
 // insteadFor returns the answer for a caller that gets another one.
 func (r right) insteadFor(c caller) string {
+	if r.isUnlimited && (c.person.limit != nil || strings.HasSuffix(c.name, " by workload")) {
+		return denied
+	}
 	if answer := r.instead[c.name]; answer != "" || !c.isAccess {
 		return answer
 	}
@@ -212,6 +220,14 @@ var rights = map[string]right{
 	"FleetSourceService/ConfirmFleetSource":       {request: `{"name": "%s", "digest": "x"}`, name: "source", as: "none", answer: missing},
 	"FleetSourceService/ListFleetSourceDocuments": {request: `{"name": "%s"}`, name: "source"},
 
+	// Names of requests are made by the hub, so the table names one that does not exist.
+	"FleetService/Get AccessRequest":             {request: `{"kind": "AccessRequest", "name": "%s"}`, name: "access-none", answer: missing},
+	"FleetService/List AccessRequest":            {request: `{"kind": "AccessRequest"}`},
+	"AccessRequestService/CreateAccessRequest":   {request: `{}`, answer: "invalid_argument FIELD_INVALID", isUnlimited: true},
+	"AccessRequestService/ApproveAccessRequest":  {request: `{"name": "%s"}`, name: "access-none", answer: missing, isHidden: true},
+	"AccessRequestService/DenyAccessRequest":     {request: `{"name": "%s"}`, name: "access-none", answer: missing, isHidden: true},
+	"AccessRequestService/WithdrawAccessRequest": {request: `{"name": "%s"}`, name: "access-none", answer: missing},
+
 	"BootstrapService/CreateBootstrapToken": {request: `{"namePrefix": "", "project": "default"}`, answer: "invalid_argument FIELD_INVALID"},
 	"BootstrapService/ListBootstrapTokens":  {request: `{}`},
 	"BootstrapService/RevokeBootstrapToken": {request: `{"id": "%s"}`, name: "0123456789abcdef", answer: missing},
@@ -273,7 +289,7 @@ func (p person) isAbout(verb, resource, cluster string) bool {
 		return true
 	case ownProject: // a binding that names a cluster is not in a project
 		return resource == catalog.ResourceNotifiers || resource == catalog.ResourceBootstraps || resource == catalog.ResourceConfigSets || resource == catalog.ResourceGlobalServices ||
-			resource == catalog.ResourceRollouts || cluster != "" && resource != catalog.ResourceAccessBindings || resource == catalog.ResourceProjects && verb == catalog.VerbGet
+			resource == catalog.ResourceRollouts || cluster != "" && resource != catalog.ResourceAccessBindings && resource != catalog.ResourceAccessRequests || resource == catalog.ResourceProjects && verb == catalog.VerbGet
 	}
 	return cluster != "" && p.scope == cluster
 }
@@ -354,6 +370,8 @@ func (r right) entitled(c caller, access permission.Access) string {
 		return denied
 	case access.Verb == "create" && access.Resource == "services" && !c.person.sees(r, permission.Access{Resource: "clusters"}):
 		return absent
+	case r.isHidden:
+		return missing
 	case access.Verb == "create" && access.Resource != "jointokens", access.Resource == permission.Each,
 		access.Resource == "tokens", access.Resource == "keys", access.Resource == "auditrecords":
 		return denied
@@ -488,6 +506,9 @@ func rowsOf(method protoreflect.MethodDescriptor) []callRow {
 		rows = append(rows, one)
 	}
 	for _, kind := range catalog.Kinds() {
+		if kind.IsByCalls() && (isApply || method.Name() == "Delete") {
+			continue // refused to everybody
+		}
 		if !isApply {
 			rows = append(rows, callRow{name: name + " " + string(kind), kind: kind})
 			continue
@@ -506,7 +527,7 @@ func (r callRow) of(access permission.Access) permission.Access {
 	}
 	access.Resource = catalog.ResourceOf(r.kind)
 	access.Verb = cmp.Or(r.verb, access.Verb)
-	access.IsOwn = access.IsOwn && (r.kind == catalog.KindUser || r.kind == catalog.KindAccessBinding)
+	access.IsOwn = access.IsOwn && (r.kind == catalog.KindUser || r.kind == catalog.KindAccessBinding || r.kind == catalog.KindAccessRequest)
 	return access
 }
 
@@ -519,7 +540,7 @@ func methods() []protoreflect.MethodDescriptor {
 		fleetv1.File_leat_fleet_v1_query_proto,
 		fleetv1.File_leat_fleet_v1_global_service_proto,
 		fleetv1.File_leat_fleet_v1_rollout_proto,
-		fleetv1.File_leat_fleet_v1_fleet_source_proto, fleetv1.File_leat_fleet_v1_bootstrap_proto,
+		fleetv1.File_leat_fleet_v1_fleet_source_proto, fleetv1.File_leat_fleet_v1_bootstrap_proto, fleetv1.File_leat_fleet_v1_access_request_proto,
 	} {
 		for i := range file.Services().Len() {
 			for j := range file.Services().Get(i).Methods().Len() {

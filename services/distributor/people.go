@@ -46,14 +46,16 @@ func (s *spine) openPeople(content *delivery, web *ui.UI) *people.Service {
 
 // objectsWing serves objects of every kind to people, and questions about them.
 func (s *spine) objectsWing(persons *people.Service) wing {
+	requests := people.NewAccessRequests(persons)
 	return wing{
 		mount: func(c *calls) {
 			c.stream(fleetv1connect.FleetServiceWatchProcedure, c.mount(fleetv1connect.NewFleetServiceHandler(persons, c.server.Options(c.recorder)...)))
 			queries := people.NewQueries(people.QueriesDeps{People: persons, Standing: s.standing})
 			c.stream(fleetv1connect.QueryServiceWatchQueryProcedure, c.mount(fleetv1connect.NewQueryServiceHandler(queries, c.server.Options(c.recorder)...)))
 			c.mount(fleetv1connect.NewGlobalServiceServiceHandler(people.NewGlobals(persons), c.server.Options(c.recorder)...))
+			c.mount(fleetv1connect.NewAccessRequestServiceHandler(requests, c.server.Options(c.recorder)...))
 		},
-		work: []func(context.Context) error{s.uses.Run, s.records.Run},
+		work: []func(context.Context) error{s.uses.Run, s.records.Run, requests.Run},
 	}
 }
 

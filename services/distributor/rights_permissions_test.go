@@ -108,6 +108,8 @@ func countsIn(scope catalog.AccessBindingSpec, p catalog.Permission) bool {
 		}
 	case catalog.ResourceAccessBindings:
 		object = authz.ObjectOf(place{}, &catalog.AccessBinding{Spec: scope})
+	case catalog.ResourceAccessRequests:
+		object = authz.ObjectOf(place{}, &catalog.AccessRequest{Spec: catalog.AccessRequestSpec{Access: scope}})
 	case catalog.ResourceProjects:
 		switch p.Verb {
 		case catalog.VerbGet, catalog.VerbList, catalog.VerbWatch:

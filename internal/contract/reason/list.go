@@ -101,6 +101,13 @@ const (
 	// The bootstrap token made a cluster for this Kubernetes cluster before, whose agent has or had
 	// another key. If the agent has lost its key, give it a join token of its own (leat cluster token NAME).
 	ClusterEnrolled Reason = 250
+	// The access request is no longer open (metadata["state"]): it was approved, denied or withdrawn, it has lapsed, or the account of its
+	// author has ended. Nothing was changed. Have its author ask again if the access is still needed.
+	AccessRequestClosed Reason = 262
+	// The access request is the caller's own. Have another person decide about it who could give what it asks for.
+	AccessRequestOwn Reason = 263
+	// The caller, or all people together, have too many open access requests. Withdraw one, or wait for decisions.
+	AccessRequestsFull Reason = 264
 	// The caller exceeded a quota. Wait as long as RetryInfo asks.
 	RateLimited Reason = 80
 	// The request or its answer is larger than allowed. Ask for less, or in pages.
@@ -319,6 +326,9 @@ var names = map[Reason]string{
 	ClusterNameRefused:         "CLUSTER_NAME_REFUSED",
 	ClusterNameTaken:           "CLUSTER_NAME_TAKEN",
 	ClusterEnrolled:            "CLUSTER_ENROLLED",
+	AccessRequestClosed:        "ACCESS_REQUEST_CLOSED",
+	AccessRequestOwn:           "ACCESS_REQUEST_OWN",
+	AccessRequestsFull:         "ACCESS_REQUESTS_FULL",
 	RateLimited:                "RATE_LIMITED",
 	MessageTooLarge:            "MESSAGE_TOO_LARGE",
 	DeadlineExceeded:           "DEADLINE_EXCEEDED",

@@ -55,6 +55,14 @@ func (a Accounts) Providers() []*catalog.IdentityProvider {
 	return open
 }
 
+// AccessRequests returns people's requests for access, by name.
+func (a Accounts) AccessRequests() []*catalog.AccessRequest {
+	c := a.Catalog
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.contents.requests.all()
+}
+
 func (a Accounts) providerStatus(provider *catalog.IdentityProvider) ProviderStatus {
 	c := a.Catalog
 	c.mu.RLock()

@@ -253,6 +253,13 @@ func (t *tx) Count(ctx context.Context, project string, kind catalog.Kind) (int,
 	return int(n), translate("count objects of a project", err)
 }
 
+// AllOf implements catalog.Tx.
+func (t *tx) AllOf(ctx context.Context, kind catalog.Kind) ([]catalog.Plain, error) {
+	changes := catalog.Changes{}
+	err := t.store.table(kind).collect(ctx, t.sql.NewSelect(), &changes)
+	return changes.Plain, translate("read objects", err)
+}
+
 // SpecBytes implements catalog.Tx.
 func (t *tx) SpecBytes(ctx context.Context, cluster, except string) (int, error) {
 	var total int

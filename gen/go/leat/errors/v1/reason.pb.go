@@ -128,6 +128,13 @@ const (
 	// The bootstrap token made a cluster for this Kubernetes cluster before, whose agent has or had
 	// another key. If the agent has lost its key, give it a join token of its own (leat cluster token NAME).
 	Reason_REASON_CLUSTER_ENROLLED Reason = 250
+	// The access request is no longer open (metadata["state"]): it was approved, denied or withdrawn, it has lapsed, or the account of its
+	// author has ended. Nothing was changed. Have its author ask again if the access is still needed.
+	Reason_REASON_ACCESS_REQUEST_CLOSED Reason = 262
+	// The access request is the caller's own. Have another person decide about it who could give what it asks for.
+	Reason_REASON_ACCESS_REQUEST_OWN Reason = 263
+	// The caller, or all people together, have too many open access requests. Withdraw one, or wait for decisions.
+	Reason_REASON_ACCESS_REQUESTS_FULL Reason = 264
 	// The caller exceeded a quota. Wait as long as RetryInfo asks.
 	Reason_REASON_RATE_LIMITED Reason = 80
 	// The request or its answer is larger than allowed. Ask for less, or in pages.
@@ -348,6 +355,9 @@ var (
 		248: "REASON_CLUSTER_NAME_REFUSED",
 		249: "REASON_CLUSTER_NAME_TAKEN",
 		250: "REASON_CLUSTER_ENROLLED",
+		262: "REASON_ACCESS_REQUEST_CLOSED",
+		263: "REASON_ACCESS_REQUEST_OWN",
+		264: "REASON_ACCESS_REQUESTS_FULL",
 		80:  "REASON_RATE_LIMITED",
 		81:  "REASON_MESSAGE_TOO_LARGE",
 		82:  "REASON_DEADLINE_EXCEEDED",
@@ -447,6 +457,9 @@ var (
 		"REASON_CLUSTER_NAME_REFUSED":         248,
 		"REASON_CLUSTER_NAME_TAKEN":           249,
 		"REASON_CLUSTER_ENROLLED":             250,
+		"REASON_ACCESS_REQUEST_CLOSED":        262,
+		"REASON_ACCESS_REQUEST_OWN":           263,
+		"REASON_ACCESS_REQUESTS_FULL":         264,
 		"REASON_RATE_LIMITED":                 80,
 		"REASON_MESSAGE_TOO_LARGE":            81,
 		"REASON_DEADLINE_EXCEEDED":            82,
@@ -541,7 +554,7 @@ var File_leat_errors_v1_reason_proto protoreflect.FileDescriptor
 
 const file_leat_errors_v1_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x1bleat/errors/v1/reason.proto\x12\x0eleat.errors.v1*\xf2\x16\n" +
+	"\x1bleat/errors/v1/reason.proto\x12\x0eleat.errors.v1*\xd7\x17\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14REASON_FIELD_INVALID\x10\x01\x12\x14\n" +
@@ -579,7 +592,10 @@ const file_leat_errors_v1_reason_proto_rawDesc = "" +
 	"\x1cREASON_BOOTSTRAP_TOKEN_SPENT\x10\xf7\x01\x12 \n" +
 	"\x1bREASON_CLUSTER_NAME_REFUSED\x10\xf8\x01\x12\x1e\n" +
 	"\x19REASON_CLUSTER_NAME_TAKEN\x10\xf9\x01\x12\x1c\n" +
-	"\x17REASON_CLUSTER_ENROLLED\x10\xfa\x01\x12\x17\n" +
+	"\x17REASON_CLUSTER_ENROLLED\x10\xfa\x01\x12!\n" +
+	"\x1cREASON_ACCESS_REQUEST_CLOSED\x10\x86\x02\x12\x1e\n" +
+	"\x19REASON_ACCESS_REQUEST_OWN\x10\x87\x02\x12 \n" +
+	"\x1bREASON_ACCESS_REQUESTS_FULL\x10\x88\x02\x12\x17\n" +
 	"\x13REASON_RATE_LIMITED\x10P\x12\x1c\n" +
 	"\x18REASON_MESSAGE_TOO_LARGE\x10Q\x12\x1c\n" +
 	"\x18REASON_DEADLINE_EXCEEDED\x10R\x12\x13\n" +

@@ -37,7 +37,10 @@ type Kind struct {
 	// Objects of the kind belong to the hub, so metadata.project is empty. Otherwise they belong to projects.
 	InHub bool `protobuf:"varint,3,opt,name=in_hub,json=inHub,proto3" json:"in_hub,omitempty"`
 	// Something may be wrong with an object that was accepted: it then has problems, which people can search for and are notified of.
-	HasProblems   bool `protobuf:"varint,4,opt,name=has_problems,json=hasProblems,proto3" json:"has_problems,omitempty"`
+	HasProblems bool `protobuf:"varint,4,opt,name=has_problems,json=hasProblems,proto3" json:"has_problems,omitempty"`
+	// Only calls of their own write objects of the kind: Apply and Delete refuse them, and there are no permissions to create, update and
+	// delete them.
+	ByCalls       bool `protobuf:"varint,5,opt,name=by_calls,json=byCalls,proto3" json:"by_calls,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -100,6 +103,13 @@ func (x *Kind) GetHasProblems() bool {
 	return false
 }
 
+func (x *Kind) GetByCalls() bool {
+	if x != nil {
+		return x.ByCalls
+	}
+	return false
+}
+
 var file_leat_options_v1_kind_proto_extTypes = []protoimpl.ExtensionInfo{
 	{
 		ExtendedType:  (*descriptorpb.MessageOptions)(nil),
@@ -123,12 +133,13 @@ var File_leat_options_v1_kind_proto protoreflect.FileDescriptor
 
 const file_leat_options_v1_kind_proto_rawDesc = "" +
 	"\n" +
-	"\x1aleat/options/v1/kind.proto\x12\x0fleat.options.v1\x1a google/protobuf/descriptor.proto\"r\n" +
+	"\x1aleat/options/v1/kind.proto\x12\x0fleat.options.v1\x1a google/protobuf/descriptor.proto\"\x8d\x01\n" +
 	"\x04Kind\x12\x1a\n" +
 	"\bresource\x18\x01 \x01(\tR\bresource\x12\x14\n" +
 	"\x05verbs\x18\x02 \x03(\tR\x05verbs\x12\x15\n" +
 	"\x06in_hub\x18\x03 \x01(\bR\x05inHub\x12!\n" +
-	"\fhas_problems\x18\x04 \x01(\bR\vhasProblems:L\n" +
+	"\fhas_problems\x18\x04 \x01(\bR\vhasProblems\x12\x19\n" +
+	"\bby_calls\x18\x05 \x01(\bR\abyCalls:L\n" +
 	"\x04kind\x12\x1f.google.protobuf.MessageOptions\x18\xf7\x93\x03 \x01(\v2\x15.leat.options.v1.KindR\x04kindB\xb8\x01\n" +
 	"\x13com.leat.options.v1B\tKindProtoP\x01Z8github.com/leatdev/leat/gen/go/leat/options/v1;optionsv1\xa2\x02\x03LOX\xaa\x02\x0fLeat.Options.V1\xca\x02\x0fLeat\\Options\\V1\xe2\x02\x1bLeat\\Options\\V1\\GPBMetadata\xea\x02\x11Leat::Options::V1b\x06proto3"
 

@@ -61,6 +61,7 @@ var codecs = map[catalog.Kind]codec{
 	}),
 	catalog.KindRolloutPolicy: plainCodec(rolloutPolicyOf, rolloutPolicyMessage),
 	catalog.KindFleetSource:   plainCodec(fleetSourceOf, fleetSourceMessage),
+	catalog.KindAccessRequest: plainCodec(AccessRequestOf, accessRequestMessage),
 }
 
 func codecOf[M proto.Message, O catalog.Object](read func(M) (O, error), show func(O, *fleet.Record) M) codec {
@@ -89,13 +90,25 @@ func KindOf(name string) (catalog.Kind, error) {
 	return "", fielderr.New("kind", "%.80q is not a kind; write one such as Service, Cluster or Repository", name)
 }
 
+// MayWrite refuses a kind whose objects no document writes, in a document or in a call about any kind.
+func MayWrite(field string, kind catalog.Kind) error {
+	if kind.IsByCalls() {
+		return fielderr.New(field, "is of the kind %s, which only calls of its own write; docs/guides/access.md names the commands", kind)
+	}
+	return nil
+}
+
 // Read returns the object of a document.
 func Read(m *fleetv1.Document) (catalog.Object, error) {
 	object := fleetdoc.Object(m)
 	if object == nil {
 		return nil, fielderr.New("object", "is required: one of %s", strings.Join(fleetdoc.Fields(), ", "))
 	}
-	return codecs[catalog.Kind(object.Descriptor().Name())].read(object.Interface())
+	kind := catalog.Kind(object.Descriptor().Name())
+	if err := MayWrite("object", kind); err != nil {
+		return nil, err
+	}
+	return codecs[kind].read(object.Interface())
 }
 
 // Show returns the message of a record's object, or nil for a record of nothing.

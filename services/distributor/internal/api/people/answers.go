@@ -37,6 +37,7 @@ var kindAnswers = map[catalog.Kind]answers{
 	catalog.KindGlobalService: {mayWrite: writing(editing.mayWriteGlobal)},
 	catalog.KindRolloutPolicy: {sees: seeing(sight.policy)},
 	catalog.KindFleetSource:   {mayWrite: writing(editing.mayWriteSource)},
+	catalog.KindAccessRequest: {sees: seeing(sight.accessRequest)},
 }
 
 // These make functions about one kind of objects functions about any. They are called with none of another kind.

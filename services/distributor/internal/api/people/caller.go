@@ -112,6 +112,17 @@ func (s sight) policy(policy *catalog.RolloutPolicy) bool {
 	return policy.HasApprover(s.Groups) && s.isLeft(policy)
 }
 
+// accessRequest reports whether the caller made the request, or could give what it asks for. Whether they could is
+// decided as of the time when the request was made, so that it does not change as time passes.
+func (s sight) accessRequest(request *catalog.AccessRequest) bool {
+	if request.Spec.Requester == s.Name {
+		return s.isLeft(request)
+	}
+	binding := request.BindingAt(request.CreatedAt)
+	edit := editing{caller: s.caller, directory: s.view.Catalog}
+	return edit.allows(catalog.VerbCreate, binding) && edit.mayWriteBinding(nil, binding) == nil
+}
+
 // manyReaders is how many readers of repositories are checked one by one, before a caller's own
 // services are.
 const manyReaders = 1000

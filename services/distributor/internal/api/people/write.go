@@ -4,6 +4,7 @@
 package people
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -130,7 +131,7 @@ func (s *Service) Delete(ctx context.Context, req *fleetv1.DeleteRequest) (*flee
 	if err == nil && req.GetCascade() && kind != catalog.KindGlobalService {
 		err = fielderr.New("cascade", "has a meaning for a GlobalService alone; leave it out")
 	}
-	if err != nil {
+	if err = cmp.Or(err, codec.MayWrite("kind", kind)); err != nil {
 		return nil, wire.Error(err)
 	}
 	key, err := keyOf(kind, "name", req.GetName())

@@ -37,7 +37,9 @@ var targets = map[string]string{
 	"ControlRollout": "control Rollout x", "ApproveRollout": "approve Rollout x", "RollbackService": "rollback Service x", "ReleaseService": "release Service x",
 	"TestNotifier": "test Notifier x", "ResendNotifier": "resend Notifier x",
 	"CreateBootstrapToken": "create BootstrapToken ", "RevokeBootstrapToken": "revoke BootstrapToken x",
-	"RotateSealingKey": "rotate SealingKey ", "RotateSigningKey": "rotate SigningKey ",
+	"CreateAccessRequest": "create AccessRequest ", "ApproveAccessRequest": "approve AccessRequest x", "DenyAccessRequest": "deny AccessRequest x",
+	"WithdrawAccessRequest": "withdraw AccessRequest x",
+	"RotateSealingKey":      "rotate SealingKey ", "RotateSigningKey": "rotate SigningKey ",
 }
 
 func TestTargets(t *testing.T) {
@@ -46,7 +48,7 @@ func TestTargets(t *testing.T) {
 	for _, file := range []protoreflect.FileDescriptor{
 		fleetv1.File_leat_fleet_v1_fleet_proto, fleetv1.File_leat_fleet_v1_session_proto, fleetv1.File_leat_fleet_v1_keys_proto,
 		fleetv1.File_leat_fleet_v1_notifier_proto, fleetv1.File_leat_fleet_v1_query_proto, fleetv1.File_leat_fleet_v1_global_service_proto, fleetv1.File_leat_fleet_v1_rollout_proto, fleetv1.File_leat_fleet_v1_fleet_source_proto,
-		fleetv1.File_leat_fleet_v1_bootstrap_proto,
+		fleetv1.File_leat_fleet_v1_bootstrap_proto, fleetv1.File_leat_fleet_v1_access_request_proto,
 	} {
 		for i := range file.Services().Len() {
 			for all, j := file.Services().Get(i).Methods(), 0; j < all.Len(); j++ {

@@ -85,6 +85,9 @@ func Error(err error) error {
 	if e, ok := errors.AsType[*catalog.BootstrapError](err); ok {
 		return refusedBootstrap(e)
 	}
+	if refused := refusedRequest(err); refused != nil {
+		return refused
+	}
 	return mappedSentinel(err)
 }
 
@@ -102,6 +105,24 @@ func refusedBootstrap(e *catalog.BootstrapError) error {
 		return rpcerr.New(connect.CodeFailedPrecondition, errorsv1.Reason_REASON_CLUSTER_ENROLLED, e.Error(), cluster)
 	}
 	return e
+}
+
+// refusedRequest returns the error for an access request that is not stored or not decided about; nil if err is another one.
+func refusedRequest(err error) error {
+	if e, ok := errors.AsType[*catalog.RequestsFullError](err); ok {
+		return rpcerr.New(connect.CodeResourceExhausted, errorsv1.Reason_REASON_ACCESS_REQUESTS_FULL, e.Error())
+	}
+	if e, ok := errors.AsType[*catalog.RequestClosedError](err); ok {
+		return rpcerr.New(connect.CodeFailedPrecondition, errorsv1.Reason_REASON_ACCESS_REQUEST_CLOSED, e.Error(),
+			nameOf(catalog.Key{Name: e.Name}), rpcerr.With("state", string(e.State)))
+	}
+	if e, ok := errors.AsType[*catalog.OwnRequestError](err); ok {
+		return rpcerr.New(connect.CodePermissionDenied, errorsv1.Reason_REASON_ACCESS_REQUEST_OWN, e.Error(), nameOf(catalog.Key{Name: e.Name}))
+	}
+	if e, ok := errors.AsType[*catalog.NotRequesterError](err); ok {
+		return Denied(e.Error())
+	}
+	return nil
 }
 
 func mappedSentinel(err error) error {

@@ -28,6 +28,8 @@ func ChangeOf(before, after Object) Change {
 		change.Verb, object = VerbDelete, before
 	case isSync(before, after):
 		change.Verb = VerbSync
+	case object.Key().Kind == KindAccessRequest:
+		change.Verb = endVerb(after)
 	}
 	if before != nil {
 		change.Before = before
@@ -52,11 +54,20 @@ func isSync(before, after Object) bool {
 	return ok && also && a.SyncRequest != b.SyncRequest && a.ResourceVersion == b.ResourceVersion
 }
 
+// endVerb returns what an edit of an access request does: every edit ends it.
+func endVerb(after Object) string {
+	request, _ := after.(*AccessRequest)
+	return map[RequestState]string{
+		RequestApproved: VerbApprove, RequestDenied: VerbDeny, RequestWithdrawn: VerbWithdraw, RequestLapsed: VerbLapse,
+	}[request.Spec.End.State]
+}
+
 // Verbs of changes that no call of a person makes, so they are not verbs of permissions as the others
 // are.
 const (
 	VerbEnrol   = "enrol"
 	VerbRestore = "restore"
+	VerbLapse   = "lapse"
 )
 
 // Kinds of records that are not kinds of objects.

@@ -277,6 +277,11 @@ func (e *Editor) insert(ctx context.Context, tx Tx, object Object) (Object, erro
 	if err := checkRoomInProject(ctx, tx, object); err != nil {
 		return nil, err
 	}
+	return e.add(ctx, tx, object)
+}
+
+// add stores a new object, which the caller has checked except for its references.
+func (e *Editor) add(ctx context.Context, tx Tx, object Object) (Object, error) {
 	if err := object.checkReferences(ctx, tx); err != nil {
 		return nil, err
 	}

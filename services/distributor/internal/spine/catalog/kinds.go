@@ -43,6 +43,8 @@ const (
 	KindGlobalService Kind = "GlobalService"
 	// KindRolloutPolicy is the kind of policies by which new content reaches services in waves.
 	KindRolloutPolicy Kind = "RolloutPolicy"
+	// KindAccessRequest is the kind of people's requests for access. See [Kind.IsByCalls].
+	KindAccessRequest Kind = "AccessRequest"
 )
 
 // The kinds of tombstones of API tokens and of sessions, which are not objects.
@@ -66,6 +68,9 @@ func (k Kind) InProject() bool { return inProject[k] }
 
 // HasProblems reports whether something may be wrong with objects of the kind that were accepted.
 func (k Kind) HasProblems() bool { return fleetdoc.Describe(string(k)).GetHasProblems() }
+
+// IsByCalls reports whether only calls of their own write objects of the kind. No document does.
+func (k Kind) IsByCalls() bool { return fleetdoc.Describe(string(k)).GetByCalls() }
 
 // inProject are the kinds whose objects belong to projects. It is asked for each object of a listing.
 var inProject = func() map[Kind]bool {

@@ -41,6 +41,8 @@ const (
 	VerbResend      = "resend"
 	VerbControl     = "control"
 	VerbApprove     = "approve"
+	VerbDeny        = "deny"
+	VerbWithdraw    = "withdraw"
 )
 
 // Resources of the kinds, and the ones that more than one place names.
@@ -51,6 +53,7 @@ const (
 	ResourceUsers          = "users"
 	ResourceTokens         = "tokens"
 	ResourceAccessBindings = "accessbindings"
+	ResourceAccessRequests = "accessrequests"
 	ResourceRoles          = "roles"
 	ResourceProjects       = "projects"
 	ResourceProviders      = "identityproviders"
@@ -87,7 +90,11 @@ func vocabulary() map[string][]string {
 		"recordings":          {VerbList, VerbGet},
 	}
 	for _, kind := range allKinds {
-		words[ResourceOf(kind)] = append([]string{VerbGet, VerbList, VerbWatch, VerbCreate, VerbUpdate, VerbDelete}, fleetdoc.Describe(string(kind)).GetVerbs()...)
+		verbs := []string{VerbGet, VerbList, VerbWatch}
+		if !kind.IsByCalls() {
+			verbs = append(verbs, VerbCreate, VerbUpdate, VerbDelete)
+		}
+		words[ResourceOf(kind)] = append(verbs, fleetdoc.Describe(string(kind)).GetVerbs()...)
 	}
 	return words
 }

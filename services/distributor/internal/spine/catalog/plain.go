@@ -22,6 +22,7 @@ var plainKinds = map[Kind]plainKind{
 	KindRole:          {"roles", func() Plain { return new(Role) }},
 	KindTrustRule:     {"trust_rules", func() Plain { return new(TrustRule) }},
 	KindRolloutPolicy: {"rollout_policies", func() Plain { return new(RolloutPolicy) }},
+	KindAccessRequest: {"access_requests", func() Plain { return new(AccessRequest) }},
 }
 
 // PlainTable returns the table of a plain kind, and what makes its empty objects. ok is false for any other kind.

@@ -15,6 +15,9 @@ import (
 // domain below it. People cannot write them, so that no document can claim what the hub decides by.
 const reservedDomain = "leat.dev"
 
+// AnnotationAccessRequest is of bindings that an approval made: the name of the access request.
+const AnnotationAccessRequest = reservedDomain + "/access-request"
+
 // writableKeys are reserved keys that a program writes in the name of a person.
 var writableKeys = []string{"leat.dev/up-plan"} // leat up remembers by it what it has made
 

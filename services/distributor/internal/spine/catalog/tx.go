@@ -38,6 +38,8 @@ type Tx interface {
 	PutAuthors(ctx context.Context, authors []Author) error
 	// Delete removes the object and everything that belongs to it. The object must be there.
 	Delete(ctx context.Context, object Object) error
+	// AllOf returns all objects of a plain kind, in no order.
+	AllOf(ctx context.Context, kind Kind) ([]Plain, error)
 	// Dependents returns the keys of objects that name the object, at most ten: services that name a
 	// cluster, a repository or a back end, fleet sources that name a repository, and bindings that name
 	// a role. Of a project it returns the objects that
