@@ -152,6 +152,37 @@ func TestNotifierIsTold(t *testing.T) {
 	}
 }
 
+// TestNotifierIsToldOfRequests follows a request for access to the people who decide: a notifier that names the events is sent it
+// and its end, and neither one that does not nor one of a project is.
+func TestNotifierIsToldOfRequests(t *testing.T) {
+	t.Parallel()
+	h, r, others := startHub(t, local), newReceiver(t), newReceiver(t)
+	events := func(s *fleetv1.NotifierSpec) {
+		s.Events, s.GroupWindow = []string{"accessrequest.opened", "accessrequest.ended", "service.failed"}, durationpb.New(time.Second)
+	}
+	q := newQuestioned(t, h)
+	q.apply(t, webhookNotifier("", "approvers", r.URL, events, func(s *fleetv1.NotifierSpec) { s.AllProjects = true }),
+		webhookNotifier("", "all", others.URL, func(s *fleetv1.NotifierSpec) { s.AllProjects = true }), webhookNotifier("", "project", others.URL, events))
+	name := q.ask(t, q.ada, operatorOf("one"))
+	await.True(t, "a message about the request", func() bool { return len(r.all()) == 1 })
+	if _, err := q.decide(t, q.one, name, ""); err != nil {
+		t.Fatal(err)
+	}
+	await.True(t, "a message about its end", func() bool { return len(r.all()) == 2 })
+	for i, want := range []string{
+		"Leat: access request " + name + " waits for a decision: ada asks for operator in clusters one for 1h0m0s. To approve it, run leat access approve " +
+			name + ". Reason: INC-42: web is down",
+		"Leat: access request " + name + " has ended: APPROVED: ada asks for operator in clusters one for 1h0m0s: approved by user:one",
+	} {
+		if got := r.all()[i].event; got.Data.Text != want || got.Subject != name {
+			t.Errorf("got %q about %q, want %q about %q", got.Data.Text, got.Subject, want, name)
+		}
+	}
+	if got := others.all(); len(got) > 0 {
+		t.Errorf("others were told: %s", got[0].body)
+	}
+}
+
 // TestNotifierFollowsAService reports what became of a service: each change is told once, and the commit
 // that the service is made of has a status, which the forge's last request sets.
 func TestNotifierFollowsAService(t *testing.T) {

@@ -23,7 +23,7 @@ var standingEvents = map[catalog.Kind]events{
 }
 
 // announcedKinds are those of whose states the view announces every change.
-var announcedKinds = []catalog.Kind{catalog.KindCluster, catalog.KindRepository, catalog.KindService}
+var announcedKinds = []catalog.Kind{catalog.KindCluster, catalog.KindRepository, catalog.KindService, catalog.KindAccessRequest}
 
 // standingKinds are the kinds whose objects may have problems that the view does not announce.
 func standingKinds() []catalog.Kind {

@@ -37,6 +37,7 @@ func TestStepsOfWhatServicesFollowFrom(t *testing.T) {
 		"source":   {catalog.KindFleetSource, []look{{notify.Failing, "fleetsource.failing"}, {notify.Waits, "fleetsource.waiting"}, {notify.Well, "fleetsource.recovered"}}},
 		"global":   {catalog.KindGlobalService, []look{{notify.Waits, "globalservice.waiting"}, {notify.Well, "globalservice.recovered"}}},
 		"notifier": {catalog.KindNotifier, []look{{notify.Failing, "notifier.failing"}, {notify.Well, "notifier.recovered"}}},
+		"request":  {catalog.KindAccessRequest, []look{{notify.Opened, "accessrequest.opened"}, {notify.Opened, ""}, {notify.Ended, "accessrequest.ended"}, {notify.Ended, ""}}},
 		"back end": {catalog.KindConfigBackend, []look{{notify.Failing, "configbackend.failing"}, {notify.Well, "configbackend.recovered"}}},
 	} {
 		state := notify.State{}
@@ -79,7 +80,7 @@ func TestStepsOfWhatServicesFollowFrom(t *testing.T) {
 func TestProblemsHaveEvents(t *testing.T) {
 	t.Parallel()
 	for _, kind := range catalog.Kinds() {
-		if isFollowed, has := slices.Contains(notify.ObservedKinds(), kind), kind.HasProblems(); isFollowed != has {
+		if isFollowed, has := slices.Contains(notify.ObservedKinds(), kind), kind.HasProblems() || kind == catalog.KindAccessRequest; isFollowed != has {
 			t.Errorf("%s: followed: %t, and it says that it has problems: %t", kind, isFollowed, has)
 		}
 		if want := slices.Contains(notify.StandingKinds(), kind); notify.HasStandingEvents(kind) != want {

@@ -31,6 +31,9 @@ const (
 	// Waits is of what a person has to decide about, and Well of what services follow from and is fine.
 	Waits Class = "waits"
 	Well  Class = "well"
+	// Opened and Ended are of requests for access. Neither is a failure.
+	Opened Class = "opened"
+	Ended  Class = "ended"
 )
 
 // isBad reports whether the class is a failure, from which there is a recovery.
@@ -182,6 +185,10 @@ func changes(last State, seen Seen) []notice.Kind {
 		if last.Bad {
 			kinds = append(kinds, notice.RepositoryRecovered)
 		}
+	case Opened:
+		kinds = append(kinds, notice.AccessRequestOpened)
+	case Ended:
+		kinds = append(kinds, notice.AccessRequestEnded)
 	case Unknown, Paused, Waits, Well:
 	}
 	return kinds

@@ -50,6 +50,9 @@ const (
 	// Other notifiers are told of one that has given messages up.
 	NotifierFailing   Kind = "notifier.failing"
 	NotifierRecovered Kind = "notifier.recovered"
+	// A person asks for access, and the request ends: it is approved, denied or withdrawn, or it lapses.
+	AccessRequestOpened Kind = "accessrequest.opened"
+	AccessRequestEnded  Kind = "accessrequest.ended"
 	// Test is an example that a person has asked for. No filter names it.
 	Test Kind = "test"
 )
@@ -61,11 +64,12 @@ func Kinds() []Kind {
 		ClusterConnected, ClusterDisconnected, RepositoryFailing, RepositoryRecovered,
 		RolloutStopped, RolloutWaiting, RolloutRecovered, FleetSourceFailing, FleetSourceWaiting, FleetSourceRecovered,
 		GlobalServiceFailing, GlobalServiceWaiting, GlobalServiceRecovered, ConfigBackendFailing, ConfigBackendRecovered,
-		NotifierFailing, NotifierRecovered,
+		NotifierFailing, NotifierRecovered, AccessRequestOpened, AccessRequestEnded,
 	}
 }
 
-// DefaultKinds returns the kinds that a notifier is sent if it names none.
+// DefaultKinds returns the kinds that a notifier is sent if it names none. Requests for access hold what people write to
+// their administrators, so a notifier has to name their kinds.
 func DefaultKinds() []Kind {
 	return []Kind{
 		ServiceFailed, ServiceDegraded, ServiceRecovered, ClusterConnected, ClusterDisconnected, RepositoryFailing, RepositoryRecovered,
@@ -253,7 +257,7 @@ func Example(kind Kind, id string, at time.Time) Message {
 		e.Service, e.Cluster, e.Repository, e.Commit, e.Version = "", "", "example", "", ""
 	case RolloutStopped, RolloutWaiting, RolloutRecovered, FleetSourceFailing, FleetSourceWaiting, FleetSourceRecovered,
 		GlobalServiceFailing, GlobalServiceWaiting, GlobalServiceRecovered, ConfigBackendFailing, ConfigBackendRecovered,
-		NotifierFailing, NotifierRecovered:
+		NotifierFailing, NotifierRecovered, AccessRequestOpened, AccessRequestEnded:
 		e.Service, e.Cluster, e.Named, e.Commit, e.Version = "", "", "example", "", ""
 	}
 	return Message{ID: id, Kind: kind, Cause: "example", LastTime: at}.Add(e)
@@ -273,6 +277,7 @@ var said = map[Kind][3]string{
 	GlobalServiceFailing: {"global service", "global services", "cannot be derived everywhere"}, GlobalServiceWaiting: {"global service", "global services", "waits for a person"},
 	GlobalServiceRecovered: {"global service", "global services", "is derived again"},
 	ConfigBackendFailing:   {"back end", "back ends", "cannot be read"}, ConfigBackendRecovered: {"back end", "back ends", "can be read again"},
+	AccessRequestOpened: {"access request", "access requests", "waits for a decision"}, AccessRequestEnded: {"access request", "access requests", "has ended"},
 	NotifierFailing: {"notifier", "notifiers", "has given messages up"}, NotifierRecovered: {"notifier", "notifiers", "has no message left that it gave up"},
 }
 
