@@ -29,6 +29,8 @@ type Client struct {
 	fleetv1connect.BootstrapServiceClient
 	// SignIns are the calls about sessions, in the name of the person.
 	SignIns fleetv1connect.SessionServiceClient
+	// Requests are the calls about requests for access.
+	Requests fleetv1connect.AccessRequestServiceClient
 	// Queries find objects among many.
 	Queries fleetv1connect.QueryServiceClient
 
@@ -59,10 +61,12 @@ func New(p Params) (*Client, error) {
 	rollouts := fleetv1connect.NewRolloutServiceClient(base.HTTP, base.BaseURL, options...)
 	sources := fleetv1connect.NewFleetSourceServiceClient(base.HTTP, base.BaseURL, options...)
 	bootstraps := fleetv1connect.NewBootstrapServiceClient(base.HTTP, base.BaseURL, options...)
+	requests := fleetv1connect.NewAccessRequestServiceClient(base.HTTP, base.BaseURL, options...)
 	p.Server = base.BaseURL
 	return &Client{
 		Queries: queries, FleetServiceClient: fleet, KeyServiceClient: keys, NotifierServiceClient: notifiers,
-		GlobalServiceServiceClient: globals, RolloutServiceClient: rollouts, FleetSourceServiceClient: sources, BootstrapServiceClient: bootstraps, SignIns: sessions, params: p,
+		GlobalServiceServiceClient: globals, RolloutServiceClient: rollouts, FleetSourceServiceClient: sources, BootstrapServiceClient: bootstraps,
+		Requests: requests, SignIns: sessions, params: p,
 	}, nil
 }
 

@@ -62,6 +62,12 @@ func TestDocumentedBootstrap(t *testing.T) {
 	checkDocumented(t, "docs/operations/kubernetes.md", "\n## Many clusters\n", "testdata/bootstrap.txtar", 2)
 }
 
+// TestDocumentedRequests runs the commands of the guide in the script about access requests.
+func TestDocumentedRequests(t *testing.T) {
+	t.Parallel()
+	checkDocumented(t, "docs/guides/access.md", "\n## Access on request\n", "testdata/hub/requests.txtar", 2)
+}
+
 // checkDocumented checks that a script runs the commands, at least so many, of the first block of shell
 // commands in a section of a page.
 func checkDocumented(t *testing.T, name, section, script string, least int) {

@@ -102,7 +102,7 @@ func (s *Session) Connect(endpoint Endpoint) (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	params := client.Params{Server: endpoint.Server, Token: endpoint.Token, CAPEM: caPEM, Reason: s.value(s.flags.reason, EnvReason)}
+	params := client.Params{Server: endpoint.Server, Token: endpoint.Token, CAPEM: caPEM, Reason: s.Reason()}
 	if endpoint.SessionFile != "" && endpoint.Token == "" {
 		params.Session, err = client.OpenSession(endpoint.SessionFile, params)
 	}
@@ -117,6 +117,9 @@ func (s *Session) Connect(endpoint Endpoint) (*client.Client, error) {
 	}
 	return nil, failure.New(err.Error(), "Correct --server, "+EnvServer+" or the context.")
 }
+
+// Reason returns why the caller makes a change; empty: they gave no reason.
+func (s *Session) Reason() string { return s.value(s.flags.reason, EnvReason) }
 
 // CallTimeout bounds what the hub should answer at once.
 const CallTimeout = 30 * time.Second

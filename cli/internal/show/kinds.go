@@ -29,6 +29,7 @@ var kinds = map[string]kind{
 	"AccessBinding":    accessBindingKind,
 	"IdentityProvider": identityProviderKind,
 	"TrustRule":        trustRuleKind,
+	"AccessRequest":    accessRequestKind,
 }
 
 // kindOf returns the kind of a name. Of a kind that has no table of its own, the name and the labels of its objects are

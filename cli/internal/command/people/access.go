@@ -31,7 +31,10 @@ RBAC, which is not queried. The hub's own resources, and calls to the agent, hav
 Without a cluster, it shows what you may do in the hub as a whole.
 
 Administrators ask for others: --as for one user, --everybody for all bindings that cover the cluster. leat access who-can shows who can
-do one thing, or could at some time.`,
+do one thing, or could at some time.
+
+leat access request asks for a role for a limited time, and leat access approve gives it. A cluster that is called like a command is named
+with its project, as in default/request.`,
 		Example: `  leat access berlin
   leat access berlin delete deployments.apps -n shop
   leat access berlin sync services.leat.dev -n shop
@@ -46,7 +49,7 @@ do one thing, or could at some time.`,
 	flags.StringVarP(&a.namespace, "namespace", "n", "", "the request's namespace (default: all, or none)")
 	flags.BoolVar(&a.request.Everybody, "everybody", false, "all bindings that cover the cluster")
 	flags.VarP(&a.format, "output", "o", "how to print it")
-	cmd.AddCommand(whoCan(s))
+	cmd.AddCommand(whoCan(s), requestAccess(s), approveAccess(s), denyAccess(s), withdrawAccess(s))
 	return cmd
 }
 

@@ -29,6 +29,12 @@ type scope struct {
 
 // bind binds the flags. The usage of --role shows whether it is required.
 func (c *scope) bind(cmd *cobra.Command, roleUsage, hubUsage string) {
+	c.bindPlaces(cmd, roleUsage)
+	cmd.Flags().BoolVar(&c.isHub, "hub", false, hubUsage)
+}
+
+// bindPlaces is bind without the flag for the whole hub.
+func (c *scope) bindPlaces(cmd *cobra.Command, roleUsage string) {
 	flags := cmd.Flags()
 	flags.StringVar(&c.role, "role", "", roleUsage)
 	flags.StringVar(&c.roleName, "role-name", "", "a role of your own (kind: Role)")
@@ -39,7 +45,6 @@ func (c *scope) bind(cmd *cobra.Command, roleUsage, hubUsage string) {
 	flags.StringArrayVar(&c.repositories, "repository", nil, "a repository; may be given more than once")
 	flags.StringArrayVar(&c.projects, "in-project", nil, "a project with its clusters, services and repositories; may be given more than once")
 	flags.BoolVar(&c.allProjects, "all-projects", false, "all projects, including future ones")
-	flags.BoolVar(&c.isHub, "hub", false, hubUsage)
 }
 
 // limit returns the limit that the flags set; nil if none is given.
