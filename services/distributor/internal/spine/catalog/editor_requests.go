@@ -135,9 +135,9 @@ func roomForRequest(all []*AccessRequest, requester string, now time.Time) (old 
 // Binding and request are stored in one edit. The guard decides about the binding as if its caller
 // applied it.
 func (e *Editor) ApproveAccess(ctx context.Context, name, decider string) (*AccessRequest, error) {
-	return e.endRequest(ctx, name, func(ctx context.Context, tx Tx, request *AccessRequest, now time.Time) (RequestEnd, error) {
+	return endRequest(ctx, name, e.edit, e.seen, func(ctx context.Context, tx Tx, request *AccessRequest, now time.Time) (RequestEnd, error) {
 		binding := request.BindingAt(now)
-		if err := e.mayDecide(ctx, tx, request, decider, binding, now); err != nil {
+		if err := mayDecide(ctx, e.guard, tx, request, decider, binding, now); err != nil {
 			return RequestEnd{}, err
 		}
 		if err := isAuthorThere(ctx, tx, request); err != nil {
@@ -160,8 +160,8 @@ func (e *Editor) DenyAccess(ctx context.Context, name, decider, word string) (*A
 	if err := validateWords("word", word, false); err != nil {
 		return nil, err
 	}
-	return e.endRequest(ctx, name, func(ctx context.Context, tx Tx, request *AccessRequest, now time.Time) (RequestEnd, error) {
-		err := e.mayDecide(ctx, tx, request, decider, request.BindingAt(now), now)
+	return endRequest(ctx, name, e.edit, e.seen, func(ctx context.Context, tx Tx, request *AccessRequest, now time.Time) (RequestEnd, error) {
+		err := mayDecide(ctx, e.guard, tx, request, decider, request.BindingAt(now), now)
 		return RequestEnd{State: RequestDenied, Word: word}, err
 	})
 }
@@ -169,7 +169,7 @@ func (e *Editor) DenyAccess(ctx context.Context, name, decider, word string) (*A
 // WithdrawAccess ends an open request of the user author. Errors: *NotFoundError,
 // *NotRequesterError, *RequestClosedError.
 func (e *Editor) WithdrawAccess(ctx context.Context, name, author string) (*AccessRequest, error) {
-	return e.endRequest(ctx, name, func(_ context.Context, _ Tx, request *AccessRequest, now time.Time) (RequestEnd, error) {
+	return endRequest(ctx, name, e.edit, e.seen, func(_ context.Context, _ Tx, request *AccessRequest, now time.Time) (RequestEnd, error) {
 		if request.Spec.Requester != author {
 			return RequestEnd{}, &NotRequesterError{Name: name}
 		}
@@ -179,11 +179,11 @@ func (e *Editor) WithdrawAccess(ctx context.Context, name, author string) (*Acce
 
 // mayDecide returns an error unless the guard's caller may make the binding of an open request of
 // another person. Only a caller with the right learns how the request ended.
-func (e *Editor) mayDecide(ctx context.Context, tx Tx, request *AccessRequest, decider string, binding *AccessBinding, now time.Time) error {
+func mayDecide(ctx context.Context, guard Guard, tx Tx, request *AccessRequest, decider string, binding *AccessBinding, now time.Time) error {
 	if request.Spec.Requester == decider {
 		return &OwnRequestError{Name: request.Name}
 	}
-	if err := e.guard.MayCreate(ctx, tx.Get, binding); err != nil {
+	if err := guard.MayCreate(ctx, tx.Get, binding); err != nil {
 		return err
 	}
 	return mustBeOpen(request, now)
@@ -217,16 +217,18 @@ func isAuthorThere(ctx context.Context, tx Tx, request *AccessRequest) error {
 
 // endRequest ends a request that the guard's caller sees. decide returns how, without the person
 // and the time.
-func (e *Editor) endRequest(
-	ctx context.Context, name string, decide func(ctx context.Context, tx Tx, request *AccessRequest, now time.Time) (RequestEnd, error),
+func endRequest(
+	ctx context.Context, name string,
+	edit func(context.Context, func(context.Context, Tx) error) error, seen func(context.Context, Tx, Key) (Object, error),
+	decide func(ctx context.Context, tx Tx, request *AccessRequest, now time.Time) (RequestEnd, error),
 ) (*AccessRequest, error) {
 	key := Key{KindAccessRequest, name}
 	if err := key.Kind.validateName("name", name); err != nil {
 		return nil, err
 	}
 	var ended *AccessRequest
-	err := e.edit(ctx, func(ctx context.Context, tx Tx) error {
-		object, err := e.seen(ctx, tx, key)
+	err := edit(ctx, func(ctx context.Context, tx Tx) error {
+		object, err := seen(ctx, tx, key)
 		if err != nil {
 			return err
 		}
