@@ -7,6 +7,7 @@ import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError, createRouterTransport, type ServiceImpl } from "@connectrpc/connect";
 import { AgentService } from "../src/gen/leat/agent/v1/agent_pb";
 import { Reason } from "../src/gen/leat/errors/v1/reason_pb";
+import { AccessRequestService } from "../src/gen/leat/fleet/v1/access_request_pb";
 import { type Document, DocumentSchema } from "../src/gen/leat/fleet/v1/document_pb";
 import { FleetService } from "../src/gen/leat/fleet/v1/fleet_pb";
 import { FleetSourceService } from "../src/gen/leat/fleet/v1/fleet_source_pb";
@@ -323,6 +324,7 @@ export interface Answers {
   rollouts: Partial<ServiceImpl<typeof RolloutService>>;
   globals: Partial<ServiceImpl<typeof GlobalServiceService>>;
   sources: Partial<ServiceImpl<typeof FleetSourceService>>;
+  requests: Partial<ServiceImpl<typeof AccessRequestService>>;
   /** Returns the rows of a kind whose pages read documents, or undefined. */
   objects: (kind: string) => FleetRow[] | undefined;
   /** What the person may do with the objects of a page. */
@@ -366,6 +368,7 @@ export function makeHub(change: Partial<Answers> = {}): { hub: Hub; answers: Ans
     rollouts: {},
     globals: {},
     sources: {},
+    requests: {},
     objects: () => undefined,
     can: ["sync", "pause", "rollback", "confirm", "control", "approve"],
     sessions: {},
@@ -481,6 +484,7 @@ export function makeHub(change: Partial<Answers> = {}): { hub: Hub; answers: Ans
               await answers.before("watch");
               yield* stream(signal, () => ({ document: documents[kind]?.() }));
             },
+            list: () => ({}),
             syncService: () => ({ syncRequest: "1" }),
             syncRepository: () => ({}),
             listAuditRecords: () => ({}),
@@ -530,6 +534,7 @@ export function makeHub(change: Partial<Answers> = {}): { hub: Hub; answers: Ans
           });
           service(GlobalServiceService, answers.globals);
           service(FleetSourceService, answers.sources);
+          service(AccessRequestService, answers.requests);
           service(AgentService, answers.agent);
           service(TunnelService, { getRecordingRules: () => ({}), ...answers.tunnel });
           service(SessionService, {

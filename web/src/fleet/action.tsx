@@ -112,11 +112,14 @@ export interface Step {
   typed?: { text: string; help: string };
   /** Why it cannot be done yet: what the body asks for is missing. */
   refused?: string | undefined;
+  /** What the button says while there is no reason. Without it a reason is optional. */
+  needsReason?: string;
   /** The command line that does the same, without its reason. */
   command: string;
   /** Names the draft of the reason, where the command changes while the dialog is open. */
   draft?: string;
-  act: (options: CallOptions) => Promise<string>;
+  /** Does it. The options state the reason, which is also the second argument. */
+  act: (options: CallOptions, reason: string) => Promise<string>;
 }
 
 /** Returns how many bytes a text is in a header, where the hub bounds it. */
@@ -137,7 +140,7 @@ function OpenStep({ step, onClose }: { step: Step; onClose: () => void }) {
   const [typed, setTyped] = useState("");
   const stated = reason.trim();
   const confirm = async () => {
-    if (await run(step.id, () => step.act(stating(reason)))) onClose();
+    if (await run(step.id, () => step.act(stating(reason), stated))) onClose();
   };
   return (
     <Dialog
@@ -152,6 +155,7 @@ function OpenStep({ step, onClose }: { step: Step; onClose: () => void }) {
             busy={running !== undefined}
             refused={
               step.refused ??
+              (stated === "" ? step.needsReason : undefined) ??
               (step.typed && typed.trim() !== step.typed.text ? text.typeFirst(step.typed.text) : undefined)
             }
             onClick={() => void confirm()}
@@ -173,7 +177,7 @@ function OpenStep({ step, onClose }: { step: Step; onClose: () => void }) {
           />
         )}
         <TextField
-          label={text.why}
+          label={step.needsReason ? text.whyRequired : text.why}
           help={text.whyHelp}
           value={reason}
           most={longestReason}

@@ -3,6 +3,7 @@
 
 import { type Client, Code, ConnectError, createClient, type Interceptor, type Transport } from "@connectrpc/connect";
 import { createContext, use } from "react";
+import { AccessRequestService } from "../gen/leat/fleet/v1/access_request_pb";
 import { FleetService } from "../gen/leat/fleet/v1/fleet_pb";
 import { FleetSourceService } from "../gen/leat/fleet/v1/fleet_source_pb";
 import { GlobalServiceService } from "../gen/leat/fleet/v1/global_service_pb";
@@ -21,6 +22,7 @@ export interface Hub {
   rollouts: Client<typeof RolloutService>;
   globals: Client<typeof GlobalServiceService>;
   sources: Client<typeof FleetSourceService>;
+  requests: Client<typeof AccessRequestService>;
   /** Is called without a token, to sign in and out. */
   sessions: Client<typeof SessionService>;
   /** The same service, called by the person who is signed in. */
@@ -112,6 +114,7 @@ export function createHub(
     rollouts: createClient(RolloutService, transport),
     globals: createClient(GlobalServiceService, transport),
     sources: createClient(FleetSourceService, transport),
+    requests: createClient(AccessRequestService, transport),
     sessions,
     signIns: createClient(SessionService, transport),
     clusters: {

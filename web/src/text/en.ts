@@ -50,6 +50,9 @@ const advice: Record<string, string> = {
   SERVICE_DERIVED: "Change the global service, or give it an override for this cluster.",
   REVISION_UNAVAILABLE: "Choose another revision, or revert the commit in the repository.",
   ROLLOUT_REFUSED: "Look at what the rollout waits for.",
+  ACCESS_REQUEST_CLOSED: "Have its author ask again, if the access is still needed.",
+  ACCESS_REQUEST_OWN: "Have another person decide who could give what it asks for.",
+  ACCESS_REQUESTS_FULL: "Withdraw a request of yours, or wait for a decision.",
   ROLLOUT_BY_AUTHOR: "Ask another person who may approve, who has not edited what the rollout brings.",
   NOT_FOUND: "Check the name. Objects outside of your bindings are not shown.",
   NAME_AMBIGUOUS: "Name it as NAME@CLUSTER.",
@@ -360,6 +363,7 @@ export const text = {
   // What a person does.
   typeFirst: (what: string) => `Type ${what} to go on`,
   why: "Reason (optional)",
+  whyRequired: "Reason",
   whyHelp: "The hub keeps it with the record of this change, such as a ticket.",
   rightsLoading: "The hub has not said yet whether you may do this.",
   mayNot: (verb: string, resource: string) => `No binding lets you ${verb} ${resource} here.`,

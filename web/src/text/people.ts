@@ -82,6 +82,74 @@ export const people = {
     done: (name: string) => `The binding ${name} gives it now. To end it earlier: leat delete accessbinding ${name}.`,
   },
 
+  requests: {
+    button: "Request access",
+    title: "Request access",
+    verb: "Request",
+    body: "Somebody who could give this decides. It gives nothing before that, and ends by itself after the time that you ask for.",
+    clusters: "Clusters",
+    clustersHelp: "Names of clusters, with a comma between them. The services in them belong to it.",
+    namespaces: "Namespaces (optional)",
+    namespacesHelp: "Only requests in these namespaces. Without one, in all of the cluster.",
+    needsClusters: "Name a cluster first.",
+    needsReason: "Write a reason first, which the people who decide read.",
+    lives: { 1: "an hour", 8: "8 hours", 24: "a day", 168: "a week" },
+    made: (name: string) => `Your request ${name} waits for a decision.`,
+    card: "Requests for access",
+    help: "Your own requests, and those that you may decide about.",
+    none: "No requests",
+    columns: ["Person", "Role", "Where", "For", "Reason", "State", ""],
+    states: { 0: "unknown", 1: "open", 2: "approved", 3: "denied", 4: "withdrawn", 5: "lapsed" },
+    by: (who: string) => `by ${who}`,
+    ends: "ends",
+    lapses: "lapses",
+    scope: {
+      allClusters: "all clusters",
+      allProjects: "all projects",
+      clusters: (names: string[]) => `clusters ${names.join(", ")}`,
+      labels: "clusters by labels",
+      projects: (names: string[]) => `projects ${names.join(", ")}`,
+      services: (names: string[]) => `services ${names.join(", ")}`,
+      repositories: (names: string[]) => `repositories ${names.join(", ")}`,
+    },
+    only: (rules: string) => `only ${rules}`,
+    span: (seconds: number) => {
+      const units = [
+        [86_400, "d"],
+        [3600, "h"],
+        [60, "min"],
+        [1, "s"],
+      ] as const;
+      let left = seconds;
+      return units
+        .flatMap(([length, unit]) => {
+          const whole = Math.floor(left / length);
+          left -= whole * length;
+          return whole > 0 ? [`${whole} ${unit}`] : [];
+        })
+        .join(" ");
+    },
+    approve: {
+      title: (who: string) => `Approve the request of ${who}`,
+      verb: "Approve",
+      body: (who: string, role: string, where: string, span: string) =>
+        `${who} has the role ${role} in ${where} for ${span} from now on.`,
+      done: (name: string) => `The binding ${name} gives it now. To end it earlier: leat delete accessbinding ${name}.`,
+    },
+    deny: {
+      title: (who: string) => `Deny the request of ${who}`,
+      verb: "Deny",
+      body: (who: string) => `${who} sees the reason that you give.`,
+      done: (who: string) => `The request of ${who} is denied.`,
+    },
+    withdraw: {
+      title: "Withdraw your request",
+      verb: "Withdraw",
+      body: "Nobody can approve it after that.",
+      done: "Your request is withdrawn.",
+    },
+  },
+
   audit: {
     question: "Filter the record",
     more: "More filters",

@@ -21,6 +21,7 @@ import { people } from "../../text/people.ts";
 import { attributesOf } from "./attributes.ts";
 import { GiveAccess } from "./give.tsx";
 import styles from "./page.module.css";
+import { RequestAccess, Requests } from "./requests.tsx";
 
 const route = getRouteApi("/access");
 type Search = ReturnType<typeof route.useSearch>;
@@ -45,6 +46,7 @@ export function AccessPage() {
         <h1>{text.access}</h1>
         <div className={styles.beside}>
           <Command label={text.sameAs}>{commandOf(search)}</Command>
+          <RequestAccess cluster={search.cluster ?? ""} namespace={search.namespace ?? ""} />
           <GiveAccess
             wanted={{
               user: search.user ?? "",
@@ -64,6 +66,7 @@ export function AccessPage() {
           onAsk={(next) => void navigate({ to: "/access", search: next })}
         />
       </Card>
+      <Requests />
       {isHalf ? (
         <Notice tone="warn" icon="alert" title={people.access.half} />
       ) : (
