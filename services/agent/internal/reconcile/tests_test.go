@@ -129,6 +129,21 @@ func TestTests(t *testing.T) {
 				t.Errorf("got %+v, want none", got)
 			}
 		},
+		"what one needs stays until the last has ended": func(t *testing.T, w *world) {
+			const helper = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: helper\n" +
+				"  annotations: {helm.sh/hook: test, helm.sh/hook-weight: \"-1\", helm.sh/hook-delete-policy: \"before-hook-creation,hook-succeeded\"}\n"
+			w.plan(w.tested(t, map[string]string{"tests/helper.yaml": helper, "tests/a.yaml": jobFile("a", "")}))
+			w.wants(t, "s", report.Progressing, noReason)
+			key := inventory.Key{Kind: "ConfigMap", Namespace: "default", Name: "helper"}
+			if w.live(jobKey("a")) == nil || w.live(key) == nil {
+				t.Fatalf("got the test %v and what it needs %v, want both", w.live(jobKey("a")), w.live(key))
+			}
+			w.finish(t, "a", "Complete")
+			w.wants(t, "s", report.Healthy, noReason)
+			if got := w.live(key); got != nil {
+				t.Errorf("after the tests: got %v, want it deleted", got)
+			}
+		},
 		"one that fails is the last": func(t *testing.T, w *world) {
 			w.logs = "first\nsecond\n"
 			w.plan(w.tested(t, two))

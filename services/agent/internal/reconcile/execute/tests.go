@@ -59,6 +59,8 @@ type tester struct {
 	r         *run // without an inventory; deletes objects
 	cluster   k8s.API
 	manifests manifest.Manifests
+	// needed are objects that a later test may need, such as a Service, and that are deleted once all tests have ended.
+	needed []inventory.Object
 }
 
 // Test runs the tests and returns their results. An error means that they could not be run, and are
@@ -98,6 +100,11 @@ func (t *tester) run(ctx context.Context) error {
 		t.Tests.Results = append(t.Tests.Results, result)
 		if !result.Passed {
 			break
+		}
+	}
+	for _, o := range t.needed {
+		if err := t.discard(ctx, o); err != nil {
+			return err
 		}
 	}
 	t.Tests.Due = false
@@ -302,13 +309,18 @@ func (t *tester) logTail(ctx context.Context, o inventory.Object) string {
 	return text
 }
 
-// deleteEnded deletes a test that has ended, if its policy demands it.
+// deleteEnded deletes a test that has ended, if its policy demands it. What only helps tests, and is no test itself, is
+// deleted after the last one, as by Helm.
 func (t *tester) deleteEnded(ctx context.Context, one manifest.Test, o inventory.Object, hasFailed bool) error {
 	when := order.OnSuccess
 	if hasFailed {
 		when = order.OnFailure
 	}
-	if o.UID == "" || !one.Deletion.Has(when) {
+	switch {
+	case o.UID == "" || !one.Deletion.Has(when):
+		return nil
+	case !hasFailed && !RunsOnce(o.Key):
+		t.needed = append(t.needed, o)
 		return nil
 	}
 	return t.discard(ctx, o)
