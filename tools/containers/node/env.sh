@@ -9,3 +9,5 @@ home=$cache/node
 group=leat-node
 # In the node's own network, so nothing on the machine has it. The tests read it from NODE_IP.
 export NODE_IP=10.212.0.1
+# The version of a second image of the agent, made of the same sources, which the tests upgrade to.
+export LEAT_OTHER_VERSION=$IMAGE_TAG.other

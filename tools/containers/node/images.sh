@@ -8,6 +8,7 @@
 set -euo pipefail
 . "$(dirname "$0")/env.sh"
 services=(gitcache distributor tunnel agent)
+other=$IMAGE_REPOSITORY/agent:$LEAT_OTHER_VERSION
 others=(redis:7.4-alpine postgres:17-alpine busybox:1.37 leat.test/pause:1 leat.test/coredns:1)
 
 engine() {
@@ -25,6 +26,7 @@ build() {
 	for service in "${services[@]}"; do
 		"$docker" build --quiet --build-arg "SERVICE=$service" --build-arg "REVISION=$(git -C "$top" rev-parse HEAD)" --tag "$(own "$service")" "$top"
 	done
+	"$docker" build --quiet --build-arg SERVICE=agent --build-arg "VERSION=$LEAT_OTHER_VERSION" --tag "$other" "$top"
 }
 
 # inputs prints a sum of what the images are made of: files of this checkout, and programs of this machine.
@@ -32,7 +34,7 @@ inputs() {
 	{
 		cd "$top"
 		git ls-files -z --cached --others --exclude-standard -- Dockerfile .dockerignore deploy/image{,s.env} gen internal render services web ':!*_test.go' ':!web/e2e' ':!web/test' \
-			tools/node.sh tools/containers/{images,postgres-start,programs,root}.sh tools/containers/node/{images.sh,wget.sh,coredns,kubernetes} |
+			tools/node.sh tools/containers/{images,postgres-start,programs,root}.sh tools/containers/node/{env.sh,images.sh,wget.sh,coredns,kubernetes} |
 			xargs -0 sha256sum
 		go version
 		sha256sum /usr/bin/redis-server /usr/lib/postgresql/*/bin/postgres /bin/busybox /bin/dash /usr/bin/curl /bin/nc.openbsd
@@ -41,7 +43,7 @@ inputs() {
 
 archive() {
 	local images=("${services[@]/%/:$IMAGE_TAG}")
-	"$docker" save --output "$home/images.tar" "${images[@]/#/$IMAGE_REPOSITORY/}" "${others[@]}"
+	"$docker" save --output "$home/images.tar" "${images[@]/#/$IMAGE_REPOSITORY/}" "$other" "${others[@]}"
 }
 
 mkdir -p "$home"
