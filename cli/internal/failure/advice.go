@@ -68,6 +68,7 @@ func Advice(reason errorsv1.Reason) string {
 		errorsv1.Reason_REASON_CLUSTER_UNREACHABLE:    "Check the cluster: its agent does not reach the API server.",
 		errorsv1.Reason_REASON_AGENT_OUTDATED:         "Upgrade the cluster's agent; the service stays as it is, and continues automatically.",
 		errorsv1.Reason_REASON_AGENT_ITSELF:           "Put the object back into the manifests; the agent lives on meanwhile.",
+		errorsv1.Reason_REASON_AGENT_POD_UNREADABLE:   "Grant the agent's account the right that the message names; it continues automatically.",
 		errorsv1.Reason_REASON_AGENT_VERSION_SKEW:     "Bring the cluster's agent to the hub's version; for a newer agent, upgrade the hub first.",
 		errorsv1.Reason_REASON_CLUSTER_UNLOCKED:       "Give each service an account, then set LEAT_AGENT_LOCK_DOWN in the cluster.",
 		errorsv1.Reason_REASON_SHUTTING_DOWN:          "Try again.",

@@ -240,6 +240,10 @@ const (
 	// it back through the hub. The message names the object. Put it back into the manifests, or remove the agent as
 	// docs/guides/upgrade-agents.md describes.
 	AgentItself Reason = 254
+	// The agent may not read its own pod, or what owns that, so it cannot rule out that the object which it would delete
+	// is a part of itself. The object stays. The message names what it could not read, and the right that is missing.
+	// Grant that right; the agent then continues automatically.
+	AgentPodUnreadable Reason = 256
 	// The cluster's agent is more than two minor versions older than the hub, or newer than the hub. What it does is not
 	// tested with this hub. The message has both versions. Bring the agent to the hub's version.
 	AgentVersionSkew Reason = 255
@@ -375,6 +379,7 @@ var names = map[Reason]string{
 	DerivationPending:          "DERIVATION_PENDING",
 	ReportUnread:               "REPORT_UNREAD",
 	AgentItself:                "AGENT_ITSELF",
+	AgentPodUnreadable:         "AGENT_POD_UNREADABLE",
 	AgentVersionSkew:           "AGENT_VERSION_SKEW",
 	ServiceDerived:             "SERVICE_DERIVED",
 	RemovalGuarded:             "REMOVAL_GUARDED",

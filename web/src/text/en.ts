@@ -80,6 +80,7 @@ const advice: Record<string, string> = {
   AGENT_OFFLINE: "Check that the cluster's agent runs and reaches the tunnel.",
   AGENT_OUTDATED: "Upgrade the cluster's agent. The service stays as it is until then.",
   AGENT_ITSELF: "Put the object back into the manifests. The agent lives on meanwhile.",
+  AGENT_POD_UNREADABLE: "Grant the agent's account the right that the message names. It continues automatically.",
   AGENT_VERSION_SKEW: "Bring the agent to the version of the hub. For a newer agent, upgrade the hub first.",
   CLUSTER_UNREACHABLE: "Check the cluster: its agent does not reach the API server.",
   CLUSTER_UNLOCKED: "Give each service an account, then set LEAT_AGENT_LOCK_DOWN in the cluster.",

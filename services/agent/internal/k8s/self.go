@@ -16,6 +16,14 @@ type Self struct {
 	// Needs are the objects that the Pod refers to, and the Secret with the agent's identity: without them its
 	// successor does not start. References that may lead nowhere are left out.
 	Needs []inventory.Key
-	// UnknownIn is the namespace of a Pod that the agent may not read. Empty: Workloads and Needs are complete.
-	UnknownIn string
+	// Gap is why Workloads or Needs lack something. Nil: they are complete.
+	Gap *Gap
+}
+
+// Gap is something of the running agent that the agent could not read.
+type Gap struct {
+	// Object is its Pod, or an owner of that. Objects of the same namespace may be a part of the agent, too.
+	Object inventory.Key
+	// Cause is why, in the words of the API server, which name a right that is missing.
+	Cause string
 }

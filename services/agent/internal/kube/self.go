@@ -42,7 +42,7 @@ func (s Self) Ask(ctx context.Context) (k8s.Self, error) {
 	if err != nil {
 		return self, fmt.Errorf("make client: %w", err)
 	}
-	me, err := ask(ctx, s, "SelfSubjectReview", func(ctx context.Context) (*authenticationv1.SelfSubjectReview, error) {
+	me, _, err := ask(ctx, s, "SelfSubjectReview", func(ctx context.Context) (*authenticationv1.SelfSubjectReview, error) {
 		return set.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
 	})
 	if err != nil || me == nil {
@@ -62,15 +62,16 @@ func (s Self) Ask(ctx context.Context) (k8s.Self, error) {
 	if len(names) != 1 {
 		return self, nil
 	}
-	self.Workloads = append(self.Workloads, inventory.Key{Kind: "Pod", Namespace: namespace, Name: names[0]})
-	pod, err := ask(ctx, s, "Pod", func(ctx context.Context) (*corev1.Pod, error) {
+	own := inventory.Key{Kind: "Pod", Namespace: namespace, Name: names[0]}
+	self.Workloads = append(self.Workloads, own)
+	pod, refusal, err := ask(ctx, s, "Pod", func(ctx context.Context) (*corev1.Pod, error) {
 		return set.CoreV1().Pods(namespace).Get(ctx, names[0], metav1.GetOptions{})
 	})
 	if err != nil {
 		return self, err
 	}
 	if pod == nil {
-		self.UnknownIn = namespace
+		self.Gap = &k8s.Gap{Object: own, Cause: refusal.Error()}
 		return self, nil
 	}
 	self.Needs = append(self.Needs, neededBy(pod)...)
@@ -90,20 +91,20 @@ func (s Self) addOwners(ctx context.Context, self *k8s.Self, object metav1.Objec
 		self.Workloads = append(self.Workloads, ref.Key)
 		resource, err := s.Client.resource(ctx, ref)
 		if k8s.IsUnknownKind(err) {
-			self.UnknownIn = namespace
+			self.Gap = &k8s.Gap{Object: ref.Key, Cause: err.Error()}
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		live, err := ask(ctx, s, ref.Kind, func(ctx context.Context) (metav1.Object, error) {
+		live, refusal, err := ask(ctx, s, ref.Kind, func(ctx context.Context) (metav1.Object, error) {
 			return resource.Get(ctx, ref.Name, metav1.GetOptions{})
 		})
 		if err != nil {
 			return err
 		}
 		if live == nil {
-			self.UnknownIn = namespace
+			self.Gap = &k8s.Gap{Object: ref.Key, Cause: refusal.Error()}
 			return nil
 		}
 		object = live
@@ -112,18 +113,22 @@ func (s Self) addOwners(ctx context.Context, self *k8s.Self, object metav1.Objec
 }
 
 // ask is [request] for something that the agent may not be allowed to read: then, and if it does not exist, the answer
-// is empty.
-func ask[T any](ctx context.Context, s Self, kind string, do func(context.Context) (T, error)) (answer T, err error) {
-	isRefused := false
+// is empty, and refusal is the API server's.
+func ask[T any](ctx context.Context, s Self, kind string, do func(context.Context) (T, error)) (answer T, refusal, err error) {
 	answer, err = request(ctx, s.Client, kind, func(ctx context.Context) (T, error) {
 		answer, err := do(ctx)
-		isRefused = apierrors.IsForbidden(err) || apierrors.IsNotFound(err)
+		if refusal = nil; apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
+			refusal = err
+		}
 		return answer, err
 	})
-	if isRefused || errors.Is(err, k8s.ErrNotFound) {
-		return *new(T), nil
+	if refusal == nil && errors.Is(err, k8s.ErrNotFound) {
+		refusal = err
 	}
-	return answer, err
+	if refusal != nil {
+		return *new(T), refusal, nil
+	}
+	return answer, nil, err
 }
 
 // neededBy returns the objects that a Pod cannot do without.

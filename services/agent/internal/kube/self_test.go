@@ -70,8 +70,9 @@ func agentFiles() map[string]string {
 	}
 }
 
-// startInPod runs an engine with the token of a Pod that a Deployment owns, with the rights of an administrator.
-func startInPod(t *testing.T) (*cluster, *kube.Client) {
+// startInPod runs an engine with the token of a Pod that a Deployment owns, with the rights of a ClusterRole. grant
+// gives it those of another one.
+func startInPod(t *testing.T, role, rules string) (c *cluster, client *kube.Client, grant func(role string)) {
 	t.Helper()
 	cp := kubetest.Borrow(t)
 	kubectl := func(stdin string, args ...string) string {
@@ -85,8 +86,12 @@ func startInPod(t *testing.T) (*cluster, *kube.Client) {
 		return strings.TrimSpace(string(out))
 	}
 	kubectl("apiVersion: v1\nkind: Namespace\nmetadata: {name: leat-system}\n---\n"+agentAccount+"---\n"+agentClaim+"---\n"+agentMap("ca")+"---\n"+
-		agentDeployment("leat-agent", "leat-system", 1), "apply", "-f", "-")
-	kubectl("", "create", "clusterrolebinding", "agent-is-admin", "--clusterrole=cluster-admin", "--serviceaccount=leat-system:leat-agent")
+		agentDeployment("leat-agent", "leat-system", 1)+"---\n"+rules, "apply", "-f", "-")
+	grant = func(role string) {
+		t.Helper()
+		kubectl("", "create", "clusterrolebinding", "agent-has-"+role, "--clusterrole="+role, "--serviceaccount=leat-system:leat-agent")
+	}
+	grant(role)
 	uid := func(kind, name string) string {
 		return kubectl("", "-n", "leat-system", "get", kind, name, "-o", "jsonpath={.metadata.uid}")
 	}
@@ -100,15 +105,15 @@ func startInPod(t *testing.T) (*cluster, *kube.Client) {
 	kubectl(owned("ReplicaSet", "apps/v1", "leat-agent", "Deployment", "apps/v1", `{"selector":{"matchLabels":{"app":"leat-agent"}},"template":`+pod+`}`), "create", "-f", "-")
 	kubectl(owned("Pod", "v1", "leat-agent-1", "ReplicaSet", "apps/v1", spec), "create", "-f", "-")
 	token := kubectl("", "-n", "leat-system", "create", "token", "leat-agent", "--bound-object-kind=Pod", "--bound-object-name=leat-agent-1")
-	c := clusterAt(t, asToken(t, cp.KubeconfigPath(), token))
+	c = clusterAt(t, asToken(t, cp.KubeconfigPath(), token))
 	c.cp = cp
-	return c, c.client
+	return c, c.client, grant
 }
 
 // TestSelf has the API server name the Pod of a token, and what it is made of.
 func TestSelf(t *testing.T) {
 	t.Parallel()
-	c, client := startInPod(t)
+	c, client, _ := startInPod(t, "cluster-admin", "")
 	key := func(group, kind, name string) inventory.Key {
 		return inventory.Key{Group: group, Kind: kind, Namespace: "leat-system", Name: name}
 	}
@@ -116,7 +121,7 @@ func TestSelf(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := (k8s.Account{Namespace: "leat-system", Name: "leat-agent"}); self.Account != want || self.UnknownIn != "" {
+	if want := (k8s.Account{Namespace: "leat-system", Name: "leat-agent"}); self.Account != want || self.Gap != nil {
 		t.Errorf("got %+v, want the account %v, and all of it known", self, want)
 	}
 	if want := []inventory.Key{key("", "Pod", "leat-agent-1"), key("apps", "ReplicaSet", "leat-agent-1"), key("apps", "Deployment", "leat-agent")}; !slices.Equal(self.Workloads, want) {
@@ -138,7 +143,7 @@ func TestSelf(t *testing.T) {
 // the other. The agent lives on with its rights, and reports what it refused.
 func TestSecAgentSurvivesItsManifests(t *testing.T) {
 	t.Parallel()
-	c, _ := startInPod(t)
+	c, _, _ := startInPod(t, "cluster-admin", "")
 	spec := plan.Spec{Namespace: "leat-system", Prune: new(true), Policy: syncpolicy.Policy{
 		Deletion: syncpolicy.Deletion{VolumeClaims: true, Namespaces: true},
 	}}
@@ -214,4 +219,58 @@ func TestSecAgentSurvivesItsManifests(t *testing.T) {
 	if labels, _ := at(live, "metadata", "labels").(map[string]any); labels[k8s.ServiceLabel] != nil {
 		t.Errorf("got the labels %v, want the Deployment to be no longer Leat's", labels)
 	}
+}
+
+// withoutPods are rights of an agent that may not read its own Pod.
+const withoutPods = `apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: without-pods}
+rules:
+- {apiGroups: [""], resources: [configmaps, secrets, namespaces], verbs: ["*"]}
+- {apiGroups: [apiextensions.k8s.io], resources: [customresourcedefinitions], verbs: [list, watch]}
+`
+
+// TestSecAgentThatMayNotReadItsPod has an agent delete in its own namespace that does not know what it is made of. It
+// names the right that it lacks, keeps the object, and deletes it once it has the right.
+func TestSecAgentThatMayNotReadItsPod(t *testing.T) {
+	t.Parallel()
+	c, client, grant := startInPod(t, "without-pods", withoutPods)
+	self, err := kube.Self{Client: client}.Ask(t.Context())
+	if err != nil || self.Gap == nil || self.Gap.Object.String() != "Pod leat-system/leat-agent-1" {
+		t.Fatalf("got %+v and %v, want a gap at its Pod", self, err)
+	}
+	spec := plan.Spec{Namespace: "leat-system", Prune: new(true)}
+	const home = "/api/v1/namespaces/leat-system"
+	files := map[string]string{"ca.yaml": agentMap("ca"), "other.yaml": agentMap("other"), "kept.yaml": agentMap("kept")}
+	applied := func(s plan.Service) {
+		t.Helper()
+		c.await(t, s.Name, func(got report.Status) bool {
+			return got.Problem == nil && slices.Equal(got.Applied.Digests, []string{s.Bundles[0].Digest.String()})
+		})
+	}
+	applied(c.put(t, "agent", files, spec))
+
+	files = map[string]string{"ca.yaml": agentMap("ca"), "kept.yaml": agentMap("kept")}
+	less := c.put(t, "agent", files, spec)
+	message := ""
+	c.await(t, less.Name, func(got report.Status) bool {
+		if got.Problem != nil && got.Problem.Reason == reason.AgentPodUnreadable {
+			message = got.Problem.Message
+		}
+		return message != ""
+	})
+	for _, want := range []string{
+		"leat-system/other", "could not read Pod leat-system/leat-agent-1", `cannot get resource "pods" in API group "" in the namespace "leat-system"`,
+		"get pods, replicasets, deployments and statefulsets in namespace leat-system",
+	} {
+		if !strings.Contains(message, want) {
+			t.Errorf("got %q, want %q in it", message, want)
+		}
+	}
+	c.mustExist(t, home+"/configmaps/other")
+
+	grant("cluster-admin")
+	applied(less)
+	c.mustNotExist(t, home+"/configmaps/other")
+	c.mustExist(t, home+"/configmaps/ca")
 }

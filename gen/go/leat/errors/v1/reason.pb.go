@@ -267,6 +267,10 @@ const (
 	// it back through the hub. The message names the object. Put it back into the manifests, or remove the agent as
 	// docs/guides/upgrade-agents.md describes.
 	Reason_REASON_AGENT_ITSELF Reason = 254
+	// The agent may not read its own pod, or what owns that, so it cannot rule out that the object which it would delete
+	// is a part of itself. The object stays. The message names what it could not read, and the right that is missing.
+	// Grant that right; the agent then continues automatically.
+	Reason_REASON_AGENT_POD_UNREADABLE Reason = 256
 	// The cluster's agent is more than two minor versions older than the hub, or newer than the hub. What it does is not
 	// tested with this hub. The message has both versions. Bring the agent to the hub's version.
 	Reason_REASON_AGENT_VERSION_SKEW Reason = 255
@@ -404,6 +408,7 @@ var (
 		217: "REASON_DERIVATION_PENDING",
 		251: "REASON_REPORT_UNREAD",
 		254: "REASON_AGENT_ITSELF",
+		256: "REASON_AGENT_POD_UNREADABLE",
 		255: "REASON_AGENT_VERSION_SKEW",
 		211: "REASON_SERVICE_DERIVED",
 		212: "REASON_REMOVAL_GUARDED",
@@ -506,6 +511,7 @@ var (
 		"REASON_DERIVATION_PENDING":           217,
 		"REASON_REPORT_UNREAD":                251,
 		"REASON_AGENT_ITSELF":                 254,
+		"REASON_AGENT_POD_UNREADABLE":         256,
 		"REASON_AGENT_VERSION_SKEW":           255,
 		"REASON_SERVICE_DERIVED":              211,
 		"REASON_REMOVAL_GUARDED":              212,
@@ -554,7 +560,7 @@ var File_leat_errors_v1_reason_proto protoreflect.FileDescriptor
 
 const file_leat_errors_v1_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x1bleat/errors/v1/reason.proto\x12\x0eleat.errors.v1*\xd7\x17\n" +
+	"\x1bleat/errors/v1/reason.proto\x12\x0eleat.errors.v1*\xf9\x17\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14REASON_FIELD_INVALID\x10\x01\x12\x14\n" +
@@ -641,7 +647,8 @@ const file_leat_errors_v1_reason_proto_rawDesc = "" +
 	"\x1fREASON_DERIVATION_TOO_EXPENSIVE\x10\xd6\x01\x12\x1e\n" +
 	"\x19REASON_DERIVATION_PENDING\x10\xd9\x01\x12\x19\n" +
 	"\x14REASON_REPORT_UNREAD\x10\xfb\x01\x12\x18\n" +
-	"\x13REASON_AGENT_ITSELF\x10\xfe\x01\x12\x1e\n" +
+	"\x13REASON_AGENT_ITSELF\x10\xfe\x01\x12 \n" +
+	"\x1bREASON_AGENT_POD_UNREADABLE\x10\x80\x02\x12\x1e\n" +
 	"\x19REASON_AGENT_VERSION_SKEW\x10\xff\x01\x12\x1b\n" +
 	"\x16REASON_SERVICE_DERIVED\x10\xd3\x01\x12\x1b\n" +
 	"\x16REASON_REMOVAL_GUARDED\x10\xd4\x01\x12\x18\n" +

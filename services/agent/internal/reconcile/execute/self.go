@@ -35,14 +35,14 @@ type self struct {
 	known *k8s.Self
 }
 
-// get returns the answer, which is asked for once.
+// get returns the answer. It is asked for once, and again while it has a gap, which a person may close.
 func (s *self) get(ctx context.Context) (k8s.Self, error) {
 	if s.params.Self == nil {
 		return k8s.Self{}, nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.known == nil {
+	if s.known == nil || s.known.Gap != nil {
 		known, err := s.params.Self(ctx)
 		if err != nil {
 			return known, err
@@ -63,10 +63,13 @@ func (s *self) checkDelete(ctx context.Context, k inventory.Key) error {
 	if err != nil {
 		return err
 	}
-	isUnknown := me.UnknownIn != "" && k.Namespace == me.UnknownIn && isPartOfPods(k)
-	if runs(me, k) || slices.Contains(me.Needs, k) || isUnknown {
+	if runs(me, k) || slices.Contains(me.Needs, k) {
 		return reason.Errorf(reason.AgentItself, "is a part of the agent that runs here, and an agent deletes no part of itself: put it back into the manifests, "+
 			"or give it the annotation leat.dev/prune: disabled, with which it stays and is no longer Leat's; %s", howToRemove)
+	}
+	if gap := me.Gap; gap != nil && k.Namespace == gap.Object.Namespace && isPartOfPods(k) {
+		return reason.Errorf(reason.AgentPodUnreadable, "could be a part of the agent that runs here, which could not read %s, on which it runs (%s), and which deletes no part of itself: "+
+			"let its service account get pods, replicasets, deployments and statefulsets in namespace %s, as the Role of its chart does", gap.Object, gap.Cause, k.Namespace)
 	}
 	binding := ""
 	switch {
@@ -145,10 +148,10 @@ func (s *self) checkApply(ctx context.Context, o *unstructured.Unstructured) err
 	return nil
 }
 
-// isOfAgent reports whether an error is a refusal to end the agent.
+// isOfAgent reports whether an error is a refusal to end the agent, or what may be a part of it.
 func isOfAgent(err error) bool {
 	problem, ok := errors.AsType[*reason.Problem](err)
-	return ok && problem.Reason == reason.AgentItself
+	return ok && (problem.Reason == reason.AgentItself || problem.Reason == reason.AgentPodUnreadable)
 }
 
 // isUnreadable reports whether an object does not exist, or the agent may not read it. One that may not read bindings
