@@ -133,7 +133,7 @@ ifeq ($(PKG),work)
 else
 	@$(ROOMY) $(WITHRACE) $(TEST) test "$(PKG)" $(FLAGS) $(RACE)
 endif
-	@echo "==> left out: hubs attacked, killed and frozen (make siege), images and docker-compose.yml on a real engine (make containers), the charts on a real node (make node), Gitea as an upstream, Prometheus behind the tunnel, a real Vault, a real sops, takeovers from Argo CD and Flux, the game day, the AssemblyScript example, the long fault runs (make test-all), fuzzing (make fuzz)"
+	@echo "==> left out: hubs attacked, killed and frozen (make siege), images and docker-compose.yml on a real engine (make containers), the charts on a real node (make node), Gitea as an upstream, Prometheus behind the tunnel, a real Vault, a real sops, takeovers from Argo CD and Flux, Traefik in front of a hub, the game day, the AssemblyScript example, the long fault runs (make test-all), fuzzing (make fuzz)"
 
 siege: system kube $(BIN)/gotestsum ## Attack, kill, freeze, cut and upgrade whole hubs, the short form of `make attack` and `make fault`, and walk whole matrices
 	@tools/before/build.sh >/dev/null || [ $$? = 3 ] # it says that the checkout lacks the version before
@@ -145,11 +145,12 @@ test-random: ## Run what make test runs, with the race detector wherever somethi
 
 test-all: test siege slow fault ## Tests, those that take too long for every day, and the long fault runs
 
-slow: system kube registry $(BIN)/gotestsum ## Fetch from a whole Git host, reach a Prometheus through the tunnel, hold the game day, seal with a Vault, tell the story of a fleet and follow the tutorial with it, encrypt with sops, take services over from Argo CD and Flux, build the AssemblyScript example (with npm)
+slow: system kube registry $(BIN)/gotestsum ## Fetch from a whole Git host, reach a Prometheus through the tunnel, hold the game day, seal with a Vault, tell the story of a fleet and follow the tutorial with it, encrypt with sops, take services over from Argo CD and Flux, stand a Traefik in front of a hub, build the AssemblyScript example (with npm)
 	@tools/gitea/build.sh >/dev/null
 	@tools/prometheus/build.sh >/dev/null
 	@tools/argocd/build.sh >/dev/null
 	@tools/flux/build.sh >/dev/null
+	@tools/traefik/build.sh >/dev/null
 	@tools/vault/build.sh >/dev/null
 	@tools/sops/build.sh >/dev/null
 	@failed=0; RERUNS=0 LEAT_SLOW=1 $(TEST) slow "$(SLOW)" $(FAST) -count=1 -timeout 20m -run '^TestSlow' || failed=1; \

@@ -21,7 +21,7 @@ type Record map[Test]Entry
 // recordHead begins the page of a record. The rows of the table follow it.
 const recordHead = `# Slow tests
 
-` + "`make slow`" + ` runs the tests that need a real Vault, Gitea, Prometheus, sops, Argo CD or Flux, or that take minutes, and writes this page.
+` + "`make slow`" + ` runs the tests that need a real Vault, Gitea, Prometheus, sops, Traefik, Argo CD or Flux, or that take minutes, and writes this page.
 A workflow does so every night.
 A row says when the test passed for the last time, and at which commit.
 A test that fails, or that lacks a program such as npm, keeps its row.
