@@ -544,6 +544,7 @@ status:
     message: no branch main
   synced: false
   observedGeneration: 0
+  pauseEnded: false
 `
 	if diff := cmp.Diff(want, buffer.String()); diff != "" {
 		t.Errorf("YAML (-want +got):\n%s", diff)
