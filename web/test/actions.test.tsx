@@ -145,9 +145,7 @@ describe("a service's actions", () => {
   test("a pause that has ended is no pause", async () => {
     openPaused(-3, () => {});
     await expect.element(button("Pause")).toBeVisible();
-    await expect
-      .element(page.getByText("The pause ended by itself 3 hours ago", { exact: false }).first())
-      .toBeVisible();
+    await expect.element(page.getByText("The pause ended by itself 3 hr ago", { exact: false }).first()).toBeVisible();
     await expectAccessible();
   });
 
