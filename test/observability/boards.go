@@ -57,8 +57,10 @@ func deliveryBoard() board {
 				{"p99", "histogram_quantile(0.99, sum by (le) (rate(leat_mirror_fetch_delay_seconds_bucket[$__rate_interval])))"},
 			}},
 			{"For how long does the first of each queue wait?", "Repositories by what they wait for, bundles to be built, changes for plans to follow, sources to be asked for, and messages; at all replicas.", seconds, false, []query{
-				{"repositories: {{leat_queue}}", "max by (leat_queue) (leat_mirror_waiting_age_seconds)"}, {"bundles", "max(leat_bundle_waiting_age_seconds)"},
-				{"changes", "max(leat_plan_waiting_age_seconds)"}, {"sources", "max(leat_source_waiting_age_seconds)"},
+				{"repositories: {{leat_queue}}", "max by (leat_queue) (leat_mirror_waiting_age_seconds)"},
+				{"bundles", "max(leat_bundle_waiting_age_seconds)"},
+				{"changes", "max(leat_plan_waiting_age_seconds)"},
+				{"sources", "max(leat_source_waiting_age_seconds)"},
 				{"messages", "max(leat_notifications_waiting_age_seconds)"},
 			}},
 		},

@@ -136,7 +136,7 @@ func failure(ctx context.Context, err error) error {
 		return context.Cause(ctx)
 	}
 	f := &resolve.Failure{Reason: reasonOf(err), Message: rpcerr.Message(err)}
-	switch f.Reason {
+	switch f.Reason { //nolint:exhaustive // all others have gitcache's own words
 	case reason.DependencyUnavailable:
 		f.Message = "the repository cache does not answer; Leat retries by itself"
 	case reason.HubTokenRefused:

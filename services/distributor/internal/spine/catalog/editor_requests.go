@@ -253,7 +253,7 @@ func putEnd(ctx context.Context, tx Tx, request *AccessRequest, end RequestEnd, 
 	end.By, end.At = origin.By(), now
 	next.Spec.End = end
 	next.Generation++
-	next.ResourceVersion, next.UpdatedAt, next.UpdatedBy, next.Metadata.Reason = tx.Revision(), now, origin.By(), origin.Reason
+	next.ResourceVersion, next.UpdatedAt, next.UpdatedBy, next.Reason = tx.Revision(), now, origin.By(), origin.Reason
 	return &next, tx.Put(ctx, &next)
 }
 

@@ -46,13 +46,13 @@ func checkEnds(expected presence, current, next Object) error {
 	if current != nil {
 		had = endsOf(current)
 	}
-	for _, new := range endsOf(next) {
+	for _, set := range endsOf(next) {
 		switch {
-		case slices.ContainsFunc(had, func(old end) bool { return old.at.Equal(new.at) }):
-		case new.at.Sub(at) > MaxEndAhead:
-			return fielderr.New(new.field, "is more than %d days ahead; name an earlier time, or none", MaxEndAhead/(24*time.Hour))
-		case expected != mayExist && !new.at.After(at):
-			return fielderr.New(new.field, "has passed: it is %s now, by the hub's clock; name a time in the future", at.Format(time.RFC3339))
+		case slices.ContainsFunc(had, func(old end) bool { return old.at.Equal(set.at) }):
+		case set.at.Sub(at) > MaxEndAhead:
+			return fielderr.New(set.field, "is more than %d days ahead; name an earlier time, or none", MaxEndAhead/(24*time.Hour))
+		case expected != mayExist && !set.at.After(at):
+			return fielderr.New(set.field, "has passed: it is %s now, by the hub's clock; name a time in the future", at.Format(time.RFC3339))
 		}
 	}
 	return nil
