@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/contract/fleetdoc"
@@ -145,6 +146,15 @@ func TestSecEndsAreBounded(t *testing.T) {
 		check("apply", "spec.paused_until", apply(fleetdoc.Of(next)), test.document)
 		check("global service", "spec.paused_until", apply(fleetdoc.Of(global)), test.document)
 		check("override", "spec.overrides[0].paused_until", apply(fleetdoc.Of(overridden)), test.document)
+		if test.alone {
+			continue
+		}
+		ignoring := proto.CloneOf(stored)
+		ignoring.Metadata.ResourceVersion = 0
+		ignoring.Spec.Policy = &typev1.SyncPolicy{Ignore: []*typev1.IgnoreRule{{Pointers: []string{"/a"}, Until: test.until}}}
+		check("ignore rule", "spec.policy.ignore[0].until", apply(fleetdoc.Of(ignoring)), test.document)
+		source := fleetSourceDocument("", "fleet", "demo", func(s *fleetv1.FleetSourceSpec) { s.Suspended, s.SuspendedUntil = true, test.until })
+		check("fleet source", "spec.suspended_until", apply(source), test.document)
 	}
 }
 
@@ -247,4 +257,36 @@ func TestPausesOfOneMemberEnd(t *testing.T) {
 		_, err := update(false, nil)
 		return err == nil && h.service(t, "web@eu-1").GetStatus().GetPauseEnded()
 	})
+}
+
+// TestSecEndsInGit commits a service whose pause has ended, and one whose pause would end too late. The first is
+// applied and written once; the second is refused with its field, and stays away.
+func TestSecEndsInGit(t *testing.T) {
+	t.Parallel()
+	h := startHub(t)
+	h.apply(t, repositoryDocument("fleet"), fleetSourceDocument("", "fleet", "fleet", wholeHub))
+	documents := func(version, until string) map[string]string {
+		document := func(name, until string) string {
+			return "{apiVersion: leat.dev/v1, kind: Service, metadata: {name: " + name + ", labels: {version: " + version + "}}, spec: {cluster: one, paused: true, pausedUntil: \"" +
+				until + "\", sources: [{repository: fleet}]}}\n"
+		}
+		return map[string]string{
+			"one.yaml": "{apiVersion: leat.dev/v1, kind: Cluster, metadata: {name: one}}\n",
+			"app.yaml": document("app", "2020-01-01T08:00:00Z"), "late.yaml": document("late", until),
+		}
+	}
+	h.commit(t, "fleet", "c1", documents("v1", "9999-12-31T23:59:59Z"))
+	h.at(t, "fleet", "c1", errorsv1.Reason_REASON_FLEET_SOURCE_DOCUMENTS)
+	if d := h.documentsOf(t, "fleet")["service/late@one"]; !strings.Contains(d.GetMessage(), "spec.pausedUntil: is more than 90 days ahead") {
+		t.Errorf("got %v of a pause that ends too late, want the field", d)
+	}
+	if service := h.service(t, "app"); !service.GetStatus().GetPauseEnded() || service.GetMetadata().GetGeneration() != 1 {
+		t.Errorf("got %v, want a service whose pause has ended", service)
+	}
+	h.commit(t, "fleet", "c2", documents("v1", "2021-01-01T08:00:00Z"))
+	h.at(t, "fleet", "c2", errorsv1.Reason_REASON_UNSPECIFIED)
+	app, late := h.service(t, "app"), h.service(t, "late")
+	if app.GetMetadata().GetResourceVersion() == late.GetMetadata().GetResourceVersion() || app.GetMetadata().GetGeneration() != 1 || !late.GetStatus().GetPauseEnded() {
+		t.Errorf("got %v and %v, want the first one written once, and the second one not paused", app, late)
+	}
 }

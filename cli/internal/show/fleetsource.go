@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leatdev/leat/cli/internal/lifetime"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/internal/contract/enumname"
 	"github.com/leatdev/leat/internal/kit/amount"
@@ -26,8 +27,8 @@ func fleetSourceCells(object *fleetv1.Document, now time.Time) []cell {
 	spec, status := f.GetSpec(), f.GetStatus()
 	message := status.GetProblem().GetMessage()
 	switch {
-	case spec.GetSuspended():
-		message = strings.TrimSuffix("suspended; "+message, "; ")
+	case spec.GetSuspended() && !status.GetSuspensionEnded():
+		message = strings.TrimSuffix("suspended"+lifetime.Until(spec.GetSuspendedUntil())+"; "+message, "; ")
 	case spec.GetDryRun():
 		message = strings.TrimSuffix(fmt.Sprintf("dry run: %s pending; %s", amount.Of(status.GetPending(), "change"), message), "; ")
 	}

@@ -4,6 +4,7 @@
 package syncpolicy
 
 import (
+	"slices"
 	"time"
 
 	"github.com/leatdev/leat/internal/kit/fielderr"
@@ -60,16 +61,61 @@ func (o Options) WithPause(p Pause) Options {
 // AsOf returns the options as they count at a time: what has ended is gone, and nothing has an end.
 // Plans hold options in this form, so an agent needs no clock, and an end that has not come changes
 // no digest.
-func (o Options) AsOf(at time.Time) Options { return o.WithPause(Pause{IsSet: o.Pause().At(at)}) }
+func (o Options) AsOf(at time.Time) Options {
+	o = o.WithPause(Pause{IsSet: o.Pause().At(at)})
+	if !slices.ContainsFunc(o.Policy.Ignore, IgnoreRule.ends) {
+		return o
+	}
+	var rules []IgnoreRule
+	for _, rule := range o.Policy.Ignore {
+		if rule.ends() && !at.Before(rule.Until) {
+			continue
+		}
+		rule.Until = time.Time{}
+		rules = append(rules, rule)
+	}
+	o.Policy.Ignore = rules
+	return o
+}
+
+// ends reports whether the rule ends by itself.
+func (r IgnoreRule) ends() bool { return !r.Until.IsZero() }
 
 // HasEnd reports whether AsOf returns other options at some times.
-func (o Options) HasEnd() bool { return !o.PausedUntil.IsZero() }
+func (o Options) HasEnd() bool {
+	return !o.PausedUntil.IsZero() || slices.ContainsFunc(o.Policy.Ignore, IgnoreRule.ends)
+}
 
 // NextEnd returns the first time after the given one at which AsOf returns something else. Zero: it
 // always returns the same.
-func (o Options) NextEnd(at time.Time) time.Time {
-	if o.PausedUntil.After(at) {
-		return o.PausedUntil
+func (o Options) NextEnd(at time.Time) (next time.Time) {
+	for end := range o.ends {
+		if end.After(at) && (next.IsZero() || end.Before(next)) {
+			next = end
+		}
 	}
-	return time.Time{}
+	return next
+}
+
+// LastEnd returns the last time, up to the given one, since which AsOf returns the same. Zero: it has
+// always returned that.
+func (o Options) LastEnd(at time.Time) (last time.Time) {
+	for end := range o.ends {
+		if !end.After(at) && end.After(last) {
+			last = end
+		}
+	}
+	return last
+}
+
+// ends yields the ends that are set, in no order.
+func (o Options) ends(yield func(time.Time) bool) {
+	if !o.PausedUntil.IsZero() && !yield(o.PausedUntil) {
+		return
+	}
+	for _, rule := range o.Policy.Ignore {
+		if rule.ends() && !yield(rule.Until) {
+			return
+		}
+	}
 }

@@ -4,6 +4,7 @@
 package syncpolicy_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -47,6 +48,13 @@ func TestOptionsAsOf(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		options := syncpolicy.Options{Namespace: "shop"}.WithPause(pauses(t, "pause"))
+		for i := range rapid.IntRange(0, 3).Draw(t, "rules") {
+			rule := syncpolicy.IgnoreRule{Pointers: []string{fmt.Sprintf("/%d", i)}}
+			if rapid.Bool().Draw(t, "the rule ends") {
+				rule.Until = moments(t, "rule until")
+			}
+			options.Policy.Ignore = append(options.Policy.Ignore, rule)
+		}
 		at, later := moments(t, "at"), moments(t, "later")
 		if later.Before(at) {
 			at, later = later, at
@@ -57,6 +65,9 @@ func TestOptionsAsOf(t *testing.T) {
 		}
 		if !options.HasEnd() && !counting.Equal(options) {
 			t.Fatalf("got %+v of %+v, which has no end", counting, options)
+		}
+		if last := options.LastEnd(at); last.After(at) || !options.AsOf(last).Equal(counting) {
+			t.Fatalf("got %s as the last end of %+v at %s, since which something else has ended", last, options, at)
 		}
 		next := options.NextEnd(at)
 		if !next.IsZero() && (!next.After(at) || options.AsOf(next).Equal(counting)) {

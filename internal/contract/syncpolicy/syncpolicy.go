@@ -74,6 +74,8 @@ type IgnoreRule struct {
 	// Managers name field managers whose fields are ignored, whichever they are; wildcards as in a
 	// Selector.
 	Managers []string `json:"managers,omitempty"`
+	// Until is when the rule ends by itself. Zero: it does not. Agents do not get it: see Options.AsOf.
+	Until time.Time `json:"until,omitzero"`
 }
 
 // ConflictRule decides what to do about fields that a manager owns and a manifest sets to another

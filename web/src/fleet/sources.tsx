@@ -8,9 +8,14 @@ import { delivery } from "../text/delivery.ts";
 
 const words = delivery.fleetSource.states;
 
+/** Reports whether a fleet source is suspended. The hub's clock decides that the time of its document has passed. */
+export const isSuspended = ({ spec, status }: FleetSource): boolean =>
+  spec?.suspended === true && status?.suspensionEnded !== true;
+
 /** Returns how a fleet source is: what a person has to do comes first. */
-export function lookOf({ spec, status }: FleetSource): { tone: Tone; icon: IconName; word: string } {
-  if (spec?.suspended) return { tone: "idle", icon: "pause", word: words.suspended };
+export function lookOf(source: FleetSource): { tone: Tone; icon: IconName; word: string } {
+  const { status } = source;
+  if (isSuspended(source)) return { tone: "idle", icon: "pause", word: words.suspended };
   if (!status?.lookedAt) return { tone: "idle", icon: "dashed", word: words.never };
   if (status.held > 0) return { tone: "warn", icon: "person", word: words.held };
   if (status.failed > 0 || status.problem) return { tone: "bad", icon: "cross", word: words.failed };

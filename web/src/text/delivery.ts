@@ -251,6 +251,7 @@ export const delivery = {
     pendingTitle: (n: number) => `It would make ${count(n, "change", "changes")}`,
     pendingBody: "It is a dry run, so it makes none of them. The documents below say which.",
     suspendedTitle: "It writes nothing while it is suspended",
+    suspendedUntil: "That ends by itself",
     look: "Latest look",
     commit: "Commit",
     looked: "Looked",

@@ -28,8 +28,8 @@ const kind = "FleetSource"
 func New(s *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fleetsource",
-		Short: "Show the results of fleet sources, and confirm removals",
-		Long: `Show the results of fleet sources, and confirm removals. Fleet sources are documents: leat apply, leat get fleetsources and
+		Short: "Show the results of fleet sources, confirm removals, and suspend sources",
+		Long: `Show the results of fleet sources, confirm removals, and suspend sources. Fleet sources are documents: leat apply, leat get fleetsources and
 leat delete fleetsource/NAME work as for others.`,
 		Example: `  leat fleetsource status fleet
   leat fleetsource sync fleet
@@ -37,7 +37,7 @@ leat delete fleetsource/NAME work as for others.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(status(s), sync(s), confirm(s))
+	cmd.AddCommand(status(s), sync(s), confirm(s), suspend(s), resume(s))
 	return cmd
 }
 
@@ -126,8 +126,8 @@ func Sync(ctx context.Context, s *session.Session, name string, wait time.Durati
 			return false, err
 		}
 		last = object.GetFleetSource()
-		if last.GetSpec().GetSuspended() {
-			return false, failure.New("fleetsource/"+name+" is suspended, so it looks at nothing", "Set spec.suspended to false.")
+		if last.GetSpec().GetSuspended() && !last.GetStatus().GetSuspensionEnded() {
+			return false, failure.New("fleetsource/"+name+" is suspended, so it looks at nothing", "leat fleetsource resume "+name+" ends that.")
 		}
 		return last.GetStatus().GetObservedRequest() >= requested, nil
 	})

@@ -15,6 +15,7 @@ import (
 
 	"github.com/leatdev/leat/cli/internal/client"
 	"github.com/leatdev/leat/cli/internal/failure"
+	"github.com/leatdev/leat/cli/internal/lifetime"
 	"github.com/leatdev/leat/cli/internal/session"
 	"github.com/leatdev/leat/cli/internal/show"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
@@ -46,7 +47,7 @@ A command that changes something takes --reason, which the audit log and the rol
 	}
 	cmd.AddCommand(
 		status(s), history(s), wait(s), approve(s), replay(s),
-		control(s, "pause", "Admit nobody until leat rollout resume", "paused"),
+		pause(s),
 		control(s, "resume", "Continue a paused rollout", "resumed"),
 		control(s, "abort", "End a rollout: members keep what they have, and the content is not tried again", "aborted"),
 		control(s, "retry", "Continue a rollout that halted, or try content again that one did not bring to all", "tried again"),
@@ -207,6 +208,40 @@ hub decides otherwise than the one that drove the rollout.`,
 	return cmd
 }
 
+// pause is `leat rollout pause`.
+func pause(s *session.Session) *cobra.Command {
+	end := lifetime.End{}
+	cmd := &cobra.Command{
+		Use:   "pause POLICY",
+		Short: "Admit nobody until leat rollout resume",
+		Long: `Admit nobody until leat rollout resume or, with --for or --until, until that time, when the rollout continues by itself. A paused
+rollout can be given another time.`,
+		Example: `  leat rollout pause shops --for 2h --reason "INC-42: look at eu-lab first"
+  leat rollout pause shops --until 2026-12-01T08:00Z`,
+		Args: onePolicy,
+		RunE: s.Calling(func(ctx context.Context, c *client.Client, args []string) error {
+			until, err := end.At(time.Now())
+			if err != nil {
+				return err
+			}
+			request := &fleetv1.ControlRolloutRequest{Name: s.Reference(kind, named(args[0])), Verb: "pause", Until: until}
+			return ask(ctx, s, c, args[0], request, "paused"+lifetime.Until(until))
+		}),
+	}
+	end.Bind(cmd.Flags(), "the pause")
+	return cmd
+}
+
+// ask sends a request, and prints what became of the rollout.
+func ask(ctx context.Context, s *session.Session, c *client.Client, policy string, request *fleetv1.ControlRolloutRequest, done string) error {
+	res, err := c.ControlRollout(ctx, request)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(s.Out, "rollout %d of %s is %s\n", res.GetRollout().GetNumber(), named(policy), done)
+	return err
+}
+
 // control is a command that has the latest rollout of a policy do something.
 func control(s *session.Session, verb, short, done string) *cobra.Command {
 	return &cobra.Command{
@@ -216,12 +251,7 @@ func control(s *session.Session, verb, short, done string) *cobra.Command {
 		Example: fmt.Sprintf("  leat rollout %s shops --reason \"see ticket 42\"", verb),
 		Args:    onePolicy,
 		RunE: s.Calling(func(ctx context.Context, c *client.Client, args []string) error {
-			res, err := c.ControlRollout(ctx, &fleetv1.ControlRolloutRequest{Name: s.Reference(kind, named(args[0])), Verb: verb})
-			if err != nil {
-				return err
-			}
-			_, err = fmt.Fprintf(s.Out, "rollout %d of %s is %s\n", res.GetRollout().GetNumber(), named(args[0]), done)
-			return err
+			return ask(ctx, s, c, args[0], &fleetv1.ControlRolloutRequest{Name: s.Reference(kind, named(args[0])), Verb: verb}, done)
 		}),
 	}
 }

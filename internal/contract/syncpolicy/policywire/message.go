@@ -65,7 +65,7 @@ func SettingsMessage(s syncpolicy.AgentSettings) *typev1.AgentSettings {
 }
 
 func ignoreMessage(r syncpolicy.IgnoreRule) *typev1.IgnoreRule {
-	m := &typev1.IgnoreRule{Pointers: texts(r.Pointers), Managers: texts(r.Managers)}
+	m := &typev1.IgnoreRule{Pointers: texts(r.Pointers), Managers: texts(r.Managers), Until: EndMessage(r.Until)}
 	if s := r.Objects; s != (syncpolicy.Selector{}) {
 		m.Objects = &typev1.ObjectSelector{Group: s.Group, Kind: s.Kind, Namespace: s.Namespace, Name: s.Name, Labels: s.Labels}
 	}

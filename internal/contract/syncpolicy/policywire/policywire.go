@@ -29,9 +29,13 @@ func Policy(m *typev1.SyncPolicy) (syncpolicy.Policy, error) {
 	if err := understood(m.ProtoReflect(), ""); err != nil {
 		return syncpolicy.Policy{}, err
 	}
+	ignore, err := ignoreRules(m.GetIgnore())
+	if err != nil {
+		return syncpolicy.Policy{}, err
+	}
 	return syncpolicy.Policy{
 		Drift:          word[syncpolicy.DriftMode](m.GetDrift(), typev1.DriftMode_DRIFT_MODE_CORRECT),
-		Ignore:         list(m.GetIgnore(), ignoreRule),
+		Ignore:         ignore,
 		Conflicts:      list(m.GetConflicts(), conflictRule),
 		Adoption:       word[syncpolicy.Adoption](m.GetAdoption(), typev1.Adoption_ADOPTION_ALWAYS),
 		Recreate:       m.GetRecreate(),
@@ -75,6 +79,19 @@ func Settings(m *typev1.AgentSettings) (syncpolicy.AgentSettings, error) {
 		LogLevel:              m.GetLogLevel(),
 		Metrics:               m.GetMetrics(),
 	}, understood(m.ProtoReflect(), "")
+}
+
+// ignoreRules returns the rules of messages, which may have ends that no clock reaches.
+func ignoreRules(all []*typev1.IgnoreRule) ([]syncpolicy.IgnoreRule, error) {
+	rules := list(all, ignoreRule)
+	for i, m := range all {
+		until, err := End(fielderr.Indexed("ignore", i)+".until", m.GetUntil())
+		if err != nil {
+			return nil, err
+		}
+		rules[i].Until = until
+	}
+	return rules, nil
 }
 
 func ignoreRule(m *typev1.IgnoreRule) syncpolicy.IgnoreRule {

@@ -4,6 +4,7 @@
 package fleet_test
 
 import (
+	"reflect"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -155,6 +156,47 @@ func TestEndedPausesAreShown(t *testing.T) {
 				t.Error("the spec has lost the pause that a person wrote")
 			}
 			<-time.After(2 * time.Hour)
+		}
+	})
+}
+
+// TestIgnoreRulesEndByThemselves has two rules of a service end one after the other. The plan has what is left of
+// them, without their ends, and another digest each time, so that the agent applies the fields again.
+func TestIgnoreRulesEndByThemselves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v, l, _ := newView(t)
+		go func() { _ = (fleet.Ends{View: v}).Run(t.Context()) }()
+		v.Resolved(t.Context(), app, good("one"), nil)
+		rule := func(pointer string, until time.Time) syncpolicy.IgnoreRule {
+			return syncpolicy.IgnoreRule{Pointers: []string{pointer}, Until: until}
+		}
+		now := catalog.Now()
+		s := service("app", "one", app)
+		s.Spec.Options = &syncpolicy.Options{Policy: syncpolicy.Policy{Ignore: []syncpolicy.IgnoreRule{
+			rule("/a", now.Add(2*time.Hour)), rule("/b", time.Time{}), rule("/c", now.Add(4*time.Hour)),
+		}}}
+		l.add(catalog.Changes{Services: []*catalog.Service{s}})
+		if err := v.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		digests := map[string]bool{}
+		for _, want := range [][]syncpolicy.IgnoreRule{
+			{rule("/a", time.Time{}), rule("/b", time.Time{}), rule("/c", time.Time{})}, {rule("/b", time.Time{}), rule("/c", time.Time{})}, {rule("/b", time.Time{})},
+		} {
+			synctest.Wait()
+			p, _ := v.Plan("one")
+			entry, _ := p.Entry("app")
+			if got := entry.Apply().Policy.Ignore; !reflect.DeepEqual(got, want) {
+				t.Errorf("got the rules %v after %s, want %v", got, catalog.Now().Sub(now), want)
+			}
+			digests[entry.SpecDigest] = true
+			<-time.After(2*time.Hour + time.Microsecond)
+		}
+		if len(digests) != 3 {
+			t.Errorf("got %d digests of three sets of rules", len(digests))
+		}
+		if kept, _ := v.Catalog.Service("app"); len(kept.Spec.Wanted().Policy.Ignore) != 3 {
+			t.Errorf("got %v, want the rules that a person wrote", kept.Spec.Wanted().Policy.Ignore)
 		}
 	})
 }

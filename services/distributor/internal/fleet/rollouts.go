@@ -164,10 +164,14 @@ func (r Rollouts) eachCovered(policies []*catalog.RolloutPolicy, fn func(*catalo
 func (r Rollouts) see(service *catalog.Service, cluster *catalog.Cluster) drive.Seen {
 	v := r.View
 	isConnected, _ := v.Presence.presenceOf(cluster)
-	counting := service.AsOf(catalog.Now())
+	at := catalog.Now()
+	counting, ended := service.AsOf(at), service.Spec.LastEnd(at)
+	if held := v.admitted.specFor(service).LastEnd(at); held.After(ended) {
+		ended = held
+	}
 	own := counting.Spec.Wanted()
 	seen := drive.Seen{
-		Service: counting, ClusterUID: cluster.UID, ClusterLabels: cluster.Labels, Spec: v.admitted.staged.of(service.Spec), Held: v.admitted.of(service.UID),
+		Service: counting, Ended: ended, ClusterUID: cluster.UID, ClusterLabels: cluster.Labels, Spec: v.admitted.staged.of(service.Spec), Held: v.admitted.of(service.UID),
 		Config: service.ConfigName, ConfigWaits: service.ConfigWaits, HasSets: r.hasSets(service),
 		Report: v.reports.of(service).Report, IsOnline: isConnected && !own.Paused && !own.DryRun, Limits: v.Catalog.AgentLimits(service.Name),
 	}

@@ -56,13 +56,15 @@ type Event struct {
 	Health Health    `json:"health,omitempty"`
 	Online bool      `json:"online,omitempty"`
 	// Held is true of a member that is not online because a person holds it.
-	Held   bool     `json:"held,omitempty"`
-	Wave   string   `json:"wave,omitempty"`
-	Person string   `json:"person,omitempty"`
-	Reason string   `json:"reason,omitempty"`
-	Verb   Verb     `json:"verb,omitempty"`
-	Joined []Member `json:"joined,omitempty"`
-	Left   []string `json:"left,omitempty"`
+	Held   bool   `json:"held,omitempty"`
+	Wave   string `json:"wave,omitempty"`
+	Person string `json:"person,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	Verb   Verb   `json:"verb,omitempty"`
+	// Until is when a Pause ends by itself. Zero: it does not.
+	Until  time.Time `json:"until,omitzero"`
+	Joined []Member  `json:"joined,omitempty"`
+	Left   []string  `json:"left,omitempty"`
 }
 
 // RefusedError is why a run cannot follow a person now.
@@ -104,7 +106,7 @@ func (h *Header) Check(e Event) error {
 	case e.Kind == Approve:
 		return h.checkApproval(e)
 	}
-	return h.checkVerb(e.Verb)
+	return h.checkVerb(e.Verb, e.Until)
 }
 
 func (h *Header) checkApproval(e Event) error {
@@ -124,10 +126,10 @@ func (h *Header) checkApproval(e Event) error {
 	return nil
 }
 
-func (h *Header) checkVerb(verb Verb) error {
+func (h *Header) checkVerb(verb Verb, until time.Time) error {
 	switch verb {
 	case Pause:
-		if h.State == Paused || h.State == Halted {
+		if h.State == Paused && until.Equal(h.Until) || h.State == Halted {
 			return refused("the rollout is %s already", h.State)
 		}
 	case Resume:
@@ -317,7 +319,10 @@ func (d *decider) obey(e Event) {
 	}
 	switch e.Verb {
 	case Pause:
-		r.State, r.Stop = Paused, Stop{Why: said}
+		if !e.Until.IsZero() {
+			said += " until " + e.Until.UTC().Format(time.RFC3339)
+		}
+		r.State, r.Stop = Paused, Stop{Why: said, Until: e.Until.UTC()}
 	case Resume:
 		d.goOn()
 	case Retry:

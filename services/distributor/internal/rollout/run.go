@@ -183,6 +183,8 @@ type Stop struct {
 	// went back because of them.
 	Failures []Failure `json:"failures,omitempty"`
 	Failed   int       `json:"failed,omitempty"`
+	// Until is when a pause ends by itself. Zero: a person ends it.
+	Until time.Time `json:"until,omitzero"`
 }
 
 // Failure is a member that failed.

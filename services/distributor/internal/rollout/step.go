@@ -19,9 +19,13 @@ func (d *decider) step() {
 	r := d.run
 	r.Blocked, r.Ticked = Blocked{}, r.Seq
 	wake := d.wake()
+	if r.State == Paused && !r.Until.IsZero() && !r.Now.Before(r.Until) {
+		d.goOn()
+	}
 	switch r.State { //nolint:exhaustive // the others have ended
 	case Paused, Halted:
-		r.Blocked = Blocked{By: ByPerson, Why: r.Why}
+		r.Blocked = Blocked{By: ByPerson, Why: r.Why, Until: r.Until}
+		wake.by(r.Until)
 	case Running:
 		d.markFailed(wake)
 		if why, failed := d.overBudget(); why != "" {

@@ -6,6 +6,7 @@ import { useState } from "react";
 import { Actions, type Step, StepDialog, useAction } from "../../fleet/action.tsx";
 import { shellQuote } from "../../fleet/refs.ts";
 import { useRights } from "../../fleet/rights.ts";
+import { isSuspended } from "../../fleet/sources.tsx";
 import { type FleetSource, FleetSourceAction, type FleetSourceDocument } from "../../gen/leat/fleet/v1/fleet_source_pb";
 import { type Hub, useHub } from "../../hub/hub.ts";
 import { splitRef } from "../../hub/object.ts";
@@ -62,7 +63,7 @@ export function SourceActions({ name, source }: { name: string; source: FleetSou
   const [step, setStep] = useState<Step>();
   const [request, setRequest] = useState(0n);
   const refused = useRights({ kind: "FleetSource", resource: "fleetsources", ref: name, ...splitRef(name) }, verbs);
-  const { spec, status } = source;
+  const { status } = source;
   const quoted = shellQuote(name);
   // A hub that is too old to number requests says nothing about when a look has obeyed one.
   const isLooking = request > (status?.observedRequest ?? 0n);
@@ -118,7 +119,7 @@ export function SourceActions({ name, source }: { name: string; source: FleetSou
       <Button
         kind={(status?.held ?? 0) > 0 ? "plain" : "primary"}
         busy={running === "sync" || isLooking}
-        refused={refused("sync") ?? (spec?.suspended ? words.syncSuspended : undefined)}
+        refused={refused("sync") ?? (isSuspended(source) ? words.syncSuspended : undefined)}
         onClick={() =>
           void run("sync", async () => {
             const answer = await hub.sources.syncFleetSource({ name });

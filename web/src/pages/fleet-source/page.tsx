@@ -7,7 +7,7 @@ import { CommitLink } from "../../fleet/commit.tsx";
 import { ObjectHead } from "../../fleet/head.tsx";
 import { Card, Facts, Page } from "../../fleet/page.tsx";
 import { refIn, shellQuote } from "../../fleet/refs.ts";
-import { lookOf, SourceState } from "../../fleet/sources.tsx";
+import { isSuspended, lookOf, SourceState } from "../../fleet/sources.tsx";
 import { Reason } from "../../gen/leat/errors/v1/reason_pb";
 import type { FleetSource } from "../../gen/leat/fleet/v1/fleet_source_pb";
 import { useHub } from "../../hub/hub.ts";
@@ -90,7 +90,7 @@ function Shown({
         facts={
           <>
             {spec?.dryRun && <Badge>{words.dryRun}</Badge>}
-            {spec?.suspended && <Badge>{words.suspended}</Badge>}
+            {isSuspended(source) && <Badge>{words.suspended}</Badge>}
           </>
         }
         actions={<SourceActions name={name} source={source} />}
@@ -106,7 +106,15 @@ function Shown({
           <p>{words.pendingBody}</p>
         </Notice>
       )}
-      {spec?.suspended && <Notice tone="idle" icon="pause" title={words.suspendedTitle} />}
+      {isSuspended(source) && (
+        <Notice tone="idle" icon="pause" title={words.suspendedTitle}>
+          {spec?.suspendedUntil && (
+            <p>
+              {words.suspendedUntil} <Age at={ms(spec.suspendedUntil)} />
+            </p>
+          )}
+        </Notice>
+      )}
       {spec?.description && <p>{spec.description}</p>}
       <div className={styles.cards}>
         <Look name={name} source={source} />

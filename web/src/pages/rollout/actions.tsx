@@ -4,6 +4,7 @@
 import { type CallOptions, Code, ConnectError } from "@connectrpc/connect";
 import { useState } from "react";
 import { Actions, type Step, StepDialog } from "../../fleet/action.tsx";
+import { type PauseHours, PauseLength, pauseEnd, pauseFlag } from "../../fleet/pause.tsx";
 import { shellQuote } from "../../fleet/refs.ts";
 import { type Refused, useRights } from "../../fleet/rights.ts";
 import { hasEnded, needsPerson } from "../../fleet/rollouts.tsx";
@@ -43,12 +44,20 @@ export function approvalRefused(
 }
 
 /** Has the latest rollout obey, if that is still the one that the person has seen. */
-async function control(hub: Hub, name: string, seen: bigint, verb: string, options: CallOptions): Promise<void> {
+async function control(
+  hub: Hub,
+  name: string,
+  seen: bigint,
+  verb: string,
+  hours: PauseHours,
+  options: CallOptions,
+): Promise<void> {
   const { rollout } = await hub.rollouts.getRollout({ name, page: { size: 1 } });
   if (rollout && rollout.number !== seen) {
     throw new ConnectError(delivery.rollout.moved(rollout.number), Code.FailedPrecondition);
   }
-  await hub.rollouts.controlRollout({ name, verb }, options);
+  const until = pauseEnd(hours, hub.surroundings.now());
+  await hub.rollouts.controlRollout({ name, verb, ...(until && { until }) }, options);
 }
 
 interface Choice {
@@ -162,17 +171,23 @@ export function RolloutActions({
       return delivery.rollout.approved;
     },
   });
-  const stepOf = ({ verb, title, label, kind, body, done }: Choice): Step => ({
-    id: verb,
-    title,
-    verb: label,
-    isDangerous: kind === "danger",
-    body: <p>{body}</p>,
-    command: `leat rollout ${verb} ${quoted}`,
+  const stepOf = (choice: Choice, hours: PauseHours = 0): Step => ({
+    id: choice.verb,
+    title: choice.title,
+    verb: choice.label,
+    isDangerous: choice.kind === "danger",
+    body: (
+      <>
+        <p>{choice.body}</p>
+        {choice.verb === "pause" && <PauseLength hours={hours} onChange={(next) => setStep(stepOf(choice, next))} />}
+      </>
+    ),
+    command: `leat rollout ${choice.verb} ${quoted}${pauseFlag(hours)}`,
+    draft: `leat rollout ${choice.verb} ${quoted}`,
     act: async (options) => {
-      await control(hub, name, rollout.number, verb, options);
+      await control(hub, name, rollout.number, choice.verb, hours, options);
       onDone();
-      return done;
+      return choice.done;
     },
   });
   const isApprovable =

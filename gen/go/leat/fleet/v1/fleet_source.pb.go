@@ -177,6 +177,9 @@ type FleetSourceSpec struct {
 	Description string `protobuf:"bytes,1,opt,name=description,proto3" json:"description,omitempty"`
 	// Write nothing, and let people edit what the source manages, until this is false again.
 	Suspended bool `protobuf:"varint,2,opt,name=suspended,proto3" json:"suspended,omitempty"`
+	// When suspended ends by itself, by the hub's clock, although it stays true here. An edit that sets or changes it names a time at most
+	// 90 days ahead, and an update or a create one in the future. Only with suspended. Unset: until suspended is false again.
+	SuspendedUntil *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=suspended_until,json=suspendedUntil,proto3" json:"suspended_until,omitempty"`
 	// Where the documents are: a repository of the source's own project, a ref and a folder. All files below the folder that end in
 	// .yaml, .yml or .json are read. Required; without chart, layer and mount.
 	Source *v1.Source `protobuf:"bytes,3,opt,name=source,proto3" json:"source,omitempty"`
@@ -246,6 +249,13 @@ func (x *FleetSourceSpec) GetSuspended() bool {
 		return x.Suspended
 	}
 	return false
+}
+
+func (x *FleetSourceSpec) GetSuspendedUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.SuspendedUntil
+	}
+	return nil
 }
 
 func (x *FleetSourceSpec) GetSource() *v1.Source {
@@ -344,6 +354,8 @@ type FleetSourceStatus struct {
 	Pending int32 `protobuf:"varint,10,opt,name=pending,proto3" json:"pending,omitempty"`
 	// The latest request to sync that a look has obeyed, even if the source could not be read.
 	ObservedRequest int64 `protobuf:"varint,11,opt,name=observed_request,json=observedRequest,proto3" json:"observed_request,omitempty"`
+	// The suspension in the spec has ended: spec.suspended_until has passed.
+	SuspensionEnded bool `protobuf:"varint,12,opt,name=suspension_ended,json=suspensionEnded,proto3" json:"suspension_ended,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -453,6 +465,13 @@ func (x *FleetSourceStatus) GetObservedRequest() int64 {
 		return x.ObservedRequest
 	}
 	return 0
+}
+
+func (x *FleetSourceStatus) GetSuspensionEnded() bool {
+	if x != nil {
+		return x.SuspensionEnded
+	}
+	return false
 }
 
 // FleetSourceDocument is the outcome of one document, or of an object whose document is gone.
@@ -841,10 +860,11 @@ const file_leat_fleet_v1_fleet_source_proto_rawDesc = "" +
 	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x128\n" +
 	"\x04spec\x18\x02 \x01(\v2\x1e.leat.fleet.v1.FleetSourceSpecB\x04\xa8\x9f\x19\x13R\x04spec\x12>\n" +
 	"\x06status\x18\x03 \x01(\v2 .leat.fleet.v1.FleetSourceStatusB\x04\xa8\x9f\x19\x02R\x06status:#\xba\x9f\x19\x1f\n" +
-	"\ffleetsources\x12\x04sync\x12\aconfirm \x01\"\xdf\x03\n" +
+	"\ffleetsources\x12\x04sync\x12\aconfirm \x01\"\xaa\x04\n" +
 	"\x0fFleetSourceSpec\x12&\n" +
 	"\vdescription\x18\x01 \x01(\tB\x04\xa8\x9f\x19\x01R\vdescription\x12\"\n" +
-	"\tsuspended\x18\x02 \x01(\bB\x04\xa8\x9f\x19\x01R\tsuspended\x12,\n" +
+	"\tsuspended\x18\x02 \x01(\bB\x04\xa8\x9f\x19\x01R\tsuspended\x12I\n" +
+	"\x0fsuspended_until\x18\r \x01(\v2\x1a.google.protobuf.TimestampB\x04\xa8\x9f\x19\x01R\x0esuspendedUntil\x12,\n" +
 	"\x06source\x18\x03 \x01(\v2\x14.leat.type.v1.SourceR\x06source\x12;\n" +
 	"\binterval\x18\x04 \x01(\v2\x19.google.protobuf.DurationB\x04\xa8\x9f\x19\x01R\binterval\x12\x1d\n" +
 	"\adry_run\x18\x05 \x01(\bB\x04\xa8\x9f\x19\x01R\x06dryRun\x12\x1f\n" +
@@ -857,7 +877,7 @@ const file_leat_fleet_v1_fleet_source_proto_rawDesc = "" +
 	" \x01(\x0e2\x18.leat.type.v1.AccessRoleB\x04\xa8\x9f\x19\x01R\x04role\x12 \n" +
 	"\bprojects\x18\v \x03(\tB\x04\xa8\x9f\x19\x01R\bprojects\x12\x16\n" +
 	"\x03hub\x18\f \x01(\bB\x04\xa8\x9f\x19\x01R\x03hubB\b\n" +
-	"\x06_prune\"\x9e\x03\n" +
+	"\x06_prune\"\xc9\x03\n" +
 	"\x11FleetSourceStatus\x12\x16\n" +
 	"\x06commit\x18\x01 \x01(\tR\x06commit\x127\n" +
 	"\tlooked_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\blookedAt\x12=\n" +
@@ -871,7 +891,8 @@ const file_leat_fleet_v1_fleet_source_proto_rawDesc = "" +
 	"heldDigest\x12\x18\n" +
 	"\apending\x18\n" +
 	" \x01(\x05R\apending\x12)\n" +
-	"\x10observed_request\x18\v \x01(\x03R\x0fobservedRequest\"\xad\x01\n" +
+	"\x10observed_request\x18\v \x01(\x03R\x0fobservedRequest\x12)\n" +
+	"\x10suspension_ended\x18\f \x01(\bR\x0fsuspensionEnded\"\xad\x01\n" +
 	"\x13FleetSourceDocument\x12\x1a\n" +
 	"\bposition\x18\x01 \x01(\tR\bposition\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x12\n" +
@@ -941,10 +962,10 @@ var file_leat_fleet_v1_fleet_source_proto_goTypes = []any{
 	(*ListFleetSourceDocumentsRequest)(nil),  // 9: leat.fleet.v1.ListFleetSourceDocumentsRequest
 	(*ListFleetSourceDocumentsResponse)(nil), // 10: leat.fleet.v1.ListFleetSourceDocumentsResponse
 	(*v1.Metadata)(nil),                      // 11: leat.type.v1.Metadata
-	(*v1.Source)(nil),                        // 12: leat.type.v1.Source
-	(*durationpb.Duration)(nil),              // 13: google.protobuf.Duration
-	(v1.AccessRole)(0),                       // 14: leat.type.v1.AccessRole
-	(*timestamppb.Timestamp)(nil),            // 15: google.protobuf.Timestamp
+	(*timestamppb.Timestamp)(nil),            // 12: google.protobuf.Timestamp
+	(*v1.Source)(nil),                        // 13: leat.type.v1.Source
+	(*durationpb.Duration)(nil),              // 14: google.protobuf.Duration
+	(v1.AccessRole)(0),                       // 15: leat.type.v1.AccessRole
 	(*v1.Problem)(nil),                       // 16: leat.type.v1.Problem
 	(*v1.Page)(nil),                          // 17: leat.type.v1.Page
 }
@@ -952,26 +973,27 @@ var file_leat_fleet_v1_fleet_source_proto_depIdxs = []int32{
 	11, // 0: leat.fleet.v1.FleetSource.metadata:type_name -> leat.type.v1.Metadata
 	2,  // 1: leat.fleet.v1.FleetSource.spec:type_name -> leat.fleet.v1.FleetSourceSpec
 	3,  // 2: leat.fleet.v1.FleetSource.status:type_name -> leat.fleet.v1.FleetSourceStatus
-	12, // 3: leat.fleet.v1.FleetSourceSpec.source:type_name -> leat.type.v1.Source
-	13, // 4: leat.fleet.v1.FleetSourceSpec.interval:type_name -> google.protobuf.Duration
-	14, // 5: leat.fleet.v1.FleetSourceSpec.role:type_name -> leat.type.v1.AccessRole
-	15, // 6: leat.fleet.v1.FleetSourceStatus.looked_at:type_name -> google.protobuf.Timestamp
-	15, // 7: leat.fleet.v1.FleetSourceStatus.succeeded_at:type_name -> google.protobuf.Timestamp
-	16, // 8: leat.fleet.v1.FleetSourceStatus.problem:type_name -> leat.type.v1.Problem
-	0,  // 9: leat.fleet.v1.FleetSourceDocument.action:type_name -> leat.fleet.v1.FleetSourceAction
-	17, // 10: leat.fleet.v1.ListFleetSourceDocumentsRequest.page:type_name -> leat.type.v1.Page
-	4,  // 11: leat.fleet.v1.ListFleetSourceDocumentsResponse.documents:type_name -> leat.fleet.v1.FleetSourceDocument
-	5,  // 12: leat.fleet.v1.FleetSourceService.SyncFleetSource:input_type -> leat.fleet.v1.SyncFleetSourceRequest
-	7,  // 13: leat.fleet.v1.FleetSourceService.ConfirmFleetSource:input_type -> leat.fleet.v1.ConfirmFleetSourceRequest
-	9,  // 14: leat.fleet.v1.FleetSourceService.ListFleetSourceDocuments:input_type -> leat.fleet.v1.ListFleetSourceDocumentsRequest
-	6,  // 15: leat.fleet.v1.FleetSourceService.SyncFleetSource:output_type -> leat.fleet.v1.SyncFleetSourceResponse
-	8,  // 16: leat.fleet.v1.FleetSourceService.ConfirmFleetSource:output_type -> leat.fleet.v1.ConfirmFleetSourceResponse
-	10, // 17: leat.fleet.v1.FleetSourceService.ListFleetSourceDocuments:output_type -> leat.fleet.v1.ListFleetSourceDocumentsResponse
-	15, // [15:18] is the sub-list for method output_type
-	12, // [12:15] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	12, // 3: leat.fleet.v1.FleetSourceSpec.suspended_until:type_name -> google.protobuf.Timestamp
+	13, // 4: leat.fleet.v1.FleetSourceSpec.source:type_name -> leat.type.v1.Source
+	14, // 5: leat.fleet.v1.FleetSourceSpec.interval:type_name -> google.protobuf.Duration
+	15, // 6: leat.fleet.v1.FleetSourceSpec.role:type_name -> leat.type.v1.AccessRole
+	12, // 7: leat.fleet.v1.FleetSourceStatus.looked_at:type_name -> google.protobuf.Timestamp
+	12, // 8: leat.fleet.v1.FleetSourceStatus.succeeded_at:type_name -> google.protobuf.Timestamp
+	16, // 9: leat.fleet.v1.FleetSourceStatus.problem:type_name -> leat.type.v1.Problem
+	0,  // 10: leat.fleet.v1.FleetSourceDocument.action:type_name -> leat.fleet.v1.FleetSourceAction
+	17, // 11: leat.fleet.v1.ListFleetSourceDocumentsRequest.page:type_name -> leat.type.v1.Page
+	4,  // 12: leat.fleet.v1.ListFleetSourceDocumentsResponse.documents:type_name -> leat.fleet.v1.FleetSourceDocument
+	5,  // 13: leat.fleet.v1.FleetSourceService.SyncFleetSource:input_type -> leat.fleet.v1.SyncFleetSourceRequest
+	7,  // 14: leat.fleet.v1.FleetSourceService.ConfirmFleetSource:input_type -> leat.fleet.v1.ConfirmFleetSourceRequest
+	9,  // 15: leat.fleet.v1.FleetSourceService.ListFleetSourceDocuments:input_type -> leat.fleet.v1.ListFleetSourceDocumentsRequest
+	6,  // 16: leat.fleet.v1.FleetSourceService.SyncFleetSource:output_type -> leat.fleet.v1.SyncFleetSourceResponse
+	8,  // 17: leat.fleet.v1.FleetSourceService.ConfirmFleetSource:output_type -> leat.fleet.v1.ConfirmFleetSourceResponse
+	10, // 18: leat.fleet.v1.FleetSourceService.ListFleetSourceDocuments:output_type -> leat.fleet.v1.ListFleetSourceDocumentsResponse
+	16, // [16:19] is the sub-list for method output_type
+	13, // [13:16] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_leat_fleet_v1_fleet_source_proto_init() }

@@ -1351,7 +1351,10 @@ type ControlRolloutRequest struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// pause, resume, abort, retry, skip-wave or rollback. retry also has a candidate tried again that a
 	// rollout which has ended did not bring to all.
-	Verb          string `protobuf:"bytes,2,opt,name=verb,proto3" json:"verb,omitempty"`
+	Verb string `protobuf:"bytes,2,opt,name=verb,proto3" json:"verb,omitempty"`
+	// With pause: when the rollout continues by itself, by the hub's clock: in the future, and at most 90 days ahead. A paused rollout can
+	// be given another time. Unset: when it is resumed.
+	Until         *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=until,proto3" json:"until,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1398,6 +1401,13 @@ func (x *ControlRolloutRequest) GetVerb() string {
 		return x.Verb
 	}
 	return ""
+}
+
+func (x *ControlRolloutRequest) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
 }
 
 // ControlRolloutResponse carries the rollout.
@@ -1985,10 +1995,11 @@ const file_leat_fleet_v1_rollout_proto_rawDesc = "" +
 	"\x12GetRolloutResponse\x120\n" +
 	"\arollout\x18\x01 \x01(\v2\x16.leat.fleet.v1.RolloutR\arollout\x126\n" +
 	"\amembers\x18\x02 \x03(\v2\x1c.leat.fleet.v1.RolloutMemberR\amembers\x12&\n" +
-	"\x0fnext_page_token\x18\x03 \x01(\tR\rnextPageToken\"?\n" +
+	"\x0fnext_page_token\x18\x03 \x01(\tR\rnextPageToken\"q\n" +
 	"\x15ControlRolloutRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
-	"\x04verb\x18\x02 \x01(\tR\x04verb\"J\n" +
+	"\x04verb\x18\x02 \x01(\tR\x04verb\x120\n" +
+	"\x05until\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\"J\n" +
 	"\x16ControlRolloutResponse\x120\n" +
 	"\arollout\x18\x01 \x01(\v2\x16.leat.fleet.v1.RolloutR\arollout\"?\n" +
 	"\x15ApproveRolloutRequest\x12\x12\n" +
@@ -2120,27 +2131,28 @@ var file_leat_fleet_v1_rollout_proto_depIdxs = []int32{
 	33, // 28: leat.fleet.v1.GetRolloutRequest.page:type_name -> leat.type.v1.Page
 	7,  // 29: leat.fleet.v1.GetRolloutResponse.rollout:type_name -> leat.fleet.v1.Rollout
 	10, // 30: leat.fleet.v1.GetRolloutResponse.members:type_name -> leat.fleet.v1.RolloutMember
-	7,  // 31: leat.fleet.v1.ControlRolloutResponse.rollout:type_name -> leat.fleet.v1.Rollout
-	7,  // 32: leat.fleet.v1.ApproveRolloutResponse.rollout:type_name -> leat.fleet.v1.Rollout
-	11, // 33: leat.fleet.v1.RolloutService.ListRollouts:input_type -> leat.fleet.v1.ListRolloutsRequest
-	13, // 34: leat.fleet.v1.RolloutService.GetRollout:input_type -> leat.fleet.v1.GetRolloutRequest
-	15, // 35: leat.fleet.v1.RolloutService.ControlRollout:input_type -> leat.fleet.v1.ControlRolloutRequest
-	17, // 36: leat.fleet.v1.RolloutService.ApproveRollout:input_type -> leat.fleet.v1.ApproveRolloutRequest
-	19, // 37: leat.fleet.v1.RolloutService.ReplayRollout:input_type -> leat.fleet.v1.ReplayRolloutRequest
-	21, // 38: leat.fleet.v1.RolloutService.RollbackService:input_type -> leat.fleet.v1.RollbackServiceRequest
-	23, // 39: leat.fleet.v1.RolloutService.ReleaseService:input_type -> leat.fleet.v1.ReleaseServiceRequest
-	12, // 40: leat.fleet.v1.RolloutService.ListRollouts:output_type -> leat.fleet.v1.ListRolloutsResponse
-	14, // 41: leat.fleet.v1.RolloutService.GetRollout:output_type -> leat.fleet.v1.GetRolloutResponse
-	16, // 42: leat.fleet.v1.RolloutService.ControlRollout:output_type -> leat.fleet.v1.ControlRolloutResponse
-	18, // 43: leat.fleet.v1.RolloutService.ApproveRollout:output_type -> leat.fleet.v1.ApproveRolloutResponse
-	20, // 44: leat.fleet.v1.RolloutService.ReplayRollout:output_type -> leat.fleet.v1.ReplayRolloutResponse
-	22, // 45: leat.fleet.v1.RolloutService.RollbackService:output_type -> leat.fleet.v1.RollbackServiceResponse
-	24, // 46: leat.fleet.v1.RolloutService.ReleaseService:output_type -> leat.fleet.v1.ReleaseServiceResponse
-	40, // [40:47] is the sub-list for method output_type
-	33, // [33:40] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	31, // 31: leat.fleet.v1.ControlRolloutRequest.until:type_name -> google.protobuf.Timestamp
+	7,  // 32: leat.fleet.v1.ControlRolloutResponse.rollout:type_name -> leat.fleet.v1.Rollout
+	7,  // 33: leat.fleet.v1.ApproveRolloutResponse.rollout:type_name -> leat.fleet.v1.Rollout
+	11, // 34: leat.fleet.v1.RolloutService.ListRollouts:input_type -> leat.fleet.v1.ListRolloutsRequest
+	13, // 35: leat.fleet.v1.RolloutService.GetRollout:input_type -> leat.fleet.v1.GetRolloutRequest
+	15, // 36: leat.fleet.v1.RolloutService.ControlRollout:input_type -> leat.fleet.v1.ControlRolloutRequest
+	17, // 37: leat.fleet.v1.RolloutService.ApproveRollout:input_type -> leat.fleet.v1.ApproveRolloutRequest
+	19, // 38: leat.fleet.v1.RolloutService.ReplayRollout:input_type -> leat.fleet.v1.ReplayRolloutRequest
+	21, // 39: leat.fleet.v1.RolloutService.RollbackService:input_type -> leat.fleet.v1.RollbackServiceRequest
+	23, // 40: leat.fleet.v1.RolloutService.ReleaseService:input_type -> leat.fleet.v1.ReleaseServiceRequest
+	12, // 41: leat.fleet.v1.RolloutService.ListRollouts:output_type -> leat.fleet.v1.ListRolloutsResponse
+	14, // 42: leat.fleet.v1.RolloutService.GetRollout:output_type -> leat.fleet.v1.GetRolloutResponse
+	16, // 43: leat.fleet.v1.RolloutService.ControlRollout:output_type -> leat.fleet.v1.ControlRolloutResponse
+	18, // 44: leat.fleet.v1.RolloutService.ApproveRollout:output_type -> leat.fleet.v1.ApproveRolloutResponse
+	20, // 45: leat.fleet.v1.RolloutService.ReplayRollout:output_type -> leat.fleet.v1.ReplayRolloutResponse
+	22, // 46: leat.fleet.v1.RolloutService.RollbackService:output_type -> leat.fleet.v1.RollbackServiceResponse
+	24, // 47: leat.fleet.v1.RolloutService.ReleaseService:output_type -> leat.fleet.v1.ReleaseServiceResponse
+	41, // [41:48] is the sub-list for method output_type
+	34, // [34:41] is the sub-list for method input_type
+	34, // [34:34] is the sub-list for extension type_name
+	34, // [34:34] is the sub-list for extension extendee
+	0,  // [0:34] is the sub-list for field type_name
 }
 
 func init() { file_leat_fleet_v1_rollout_proto_init() }

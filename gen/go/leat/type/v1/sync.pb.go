@@ -14,6 +14,7 @@ import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -626,7 +627,11 @@ type IgnoreRule struct {
 	// index. At most 64.
 	Pointers []string `protobuf:"bytes,2,rep,name=pointers,proto3" json:"pointers,omitempty"`
 	// Field managers all of whose fields are ignored; the wildcards * and ? are allowed. At most 64.
-	Managers      []string `protobuf:"bytes,3,rep,name=managers,proto3" json:"managers,omitempty"`
+	Managers []string `protobuf:"bytes,3,rep,name=managers,proto3" json:"managers,omitempty"`
+	// When the rule ends by itself: from then on, by the hub's clock, the hub leaves it out of the plan, and the fields are applied. An edit
+	// that sets or changes it names a time at most 90 days ahead, and an update or a create one in the future. Agents never get it. Unset:
+	// the rule does not end.
+	Until         *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=until,proto3" json:"until,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -678,6 +683,13 @@ func (x *IgnoreRule) GetPointers() []string {
 func (x *IgnoreRule) GetManagers() []string {
 	if x != nil {
 		return x.Managers
+	}
+	return nil
+}
+
+func (x *IgnoreRule) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
 	}
 	return nil
 }
@@ -1314,7 +1326,7 @@ var File_leat_type_v1_sync_proto protoreflect.FileDescriptor
 
 const file_leat_type_v1_sync_proto_rawDesc = "" +
 	"\n" +
-	"\x17leat/type/v1/sync.proto\x12\fleat.type.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1aleat/options/v1/edit.proto\"\x9e\x05\n" +
+	"\x17leat/type/v1/sync.proto\x12\fleat.type.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1aleat/options/v1/edit.proto\"\x9e\x05\n" +
 	"\n" +
 	"SyncPolicy\x123\n" +
 	"\x05drift\x18\x01 \x01(\x0e2\x17.leat.type.v1.DriftModeB\x04\xa8\x9f\x19\x01R\x05drift\x120\n" +
@@ -1346,12 +1358,13 @@ const file_leat_type_v1_sync_proto_rawDesc = "" +
 	"\x04kind\x18\x02 \x01(\tB\x04\xa8\x9f\x19\x01R\x04kind\x12\"\n" +
 	"\tnamespace\x18\x03 \x01(\tB\x04\xa8\x9f\x19\x01R\tnamespace\x12\x18\n" +
 	"\x04name\x18\x04 \x01(\tB\x04\xa8\x9f\x19\x01R\x04name\x12\x1c\n" +
-	"\x06labels\x18\x05 \x01(\tB\x04\xa8\x9f\x19\x01R\x06labels\"\x88\x01\n" +
+	"\x06labels\x18\x05 \x01(\tB\x04\xa8\x9f\x19\x01R\x06labels\"\xc0\x01\n" +
 	"\n" +
 	"IgnoreRule\x126\n" +
 	"\aobjects\x18\x01 \x01(\v2\x1c.leat.type.v1.ObjectSelectorR\aobjects\x12 \n" +
 	"\bpointers\x18\x02 \x03(\tB\x04\xa8\x9f\x19\x01R\bpointers\x12 \n" +
-	"\bmanagers\x18\x03 \x03(\tB\x04\xa8\x9f\x19\x01R\bmanagers\"j\n" +
+	"\bmanagers\x18\x03 \x03(\tB\x04\xa8\x9f\x19\x01R\bmanagers\x126\n" +
+	"\x05until\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampB\x04\xa8\x9f\x19\x01R\x05until\"j\n" +
 	"\fConflictRule\x12\x1e\n" +
 	"\amanager\x18\x01 \x01(\tB\x04\xa8\x9f\x19\x01R\amanager\x12:\n" +
 	"\x06action\x18\x02 \x01(\x0e2\x1c.leat.type.v1.ConflictActionB\x04\xa8\x9f\x19\x01R\x06action\"\xa5\x02\n" +
@@ -1438,24 +1451,25 @@ func file_leat_type_v1_sync_proto_rawDescGZIP() []byte {
 var file_leat_type_v1_sync_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
 var file_leat_type_v1_sync_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_leat_type_v1_sync_proto_goTypes = []any{
-	(DriftMode)(0),              // 0: leat.type.v1.DriftMode
-	(ConflictAction)(0),         // 1: leat.type.v1.ConflictAction
-	(Adoption)(0),               // 2: leat.type.v1.Adoption
-	(DeletePropagation)(0),      // 3: leat.type.v1.DeletePropagation
-	(*SyncPolicy)(nil),          // 4: leat.type.v1.SyncPolicy
-	(*ServiceLimits)(nil),       // 5: leat.type.v1.ServiceLimits
-	(*AllowList)(nil),           // 6: leat.type.v1.AllowList
-	(*ObjectSelector)(nil),      // 7: leat.type.v1.ObjectSelector
-	(*IgnoreRule)(nil),          // 8: leat.type.v1.IgnoreRule
-	(*ConflictRule)(nil),        // 9: leat.type.v1.ConflictRule
-	(*Deletion)(nil),            // 10: leat.type.v1.Deletion
-	(*Dependency)(nil),          // 11: leat.type.v1.Dependency
-	(*DependencyObject)(nil),    // 12: leat.type.v1.DependencyObject
-	(*SyncWindow)(nil),          // 13: leat.type.v1.SyncWindow
-	(*Tests)(nil),               // 14: leat.type.v1.Tests
-	(*HealthRule)(nil),          // 15: leat.type.v1.HealthRule
-	(*AgentSettings)(nil),       // 16: leat.type.v1.AgentSettings
-	(*durationpb.Duration)(nil), // 17: google.protobuf.Duration
+	(DriftMode)(0),                // 0: leat.type.v1.DriftMode
+	(ConflictAction)(0),           // 1: leat.type.v1.ConflictAction
+	(Adoption)(0),                 // 2: leat.type.v1.Adoption
+	(DeletePropagation)(0),        // 3: leat.type.v1.DeletePropagation
+	(*SyncPolicy)(nil),            // 4: leat.type.v1.SyncPolicy
+	(*ServiceLimits)(nil),         // 5: leat.type.v1.ServiceLimits
+	(*AllowList)(nil),             // 6: leat.type.v1.AllowList
+	(*ObjectSelector)(nil),        // 7: leat.type.v1.ObjectSelector
+	(*IgnoreRule)(nil),            // 8: leat.type.v1.IgnoreRule
+	(*ConflictRule)(nil),          // 9: leat.type.v1.ConflictRule
+	(*Deletion)(nil),              // 10: leat.type.v1.Deletion
+	(*Dependency)(nil),            // 11: leat.type.v1.Dependency
+	(*DependencyObject)(nil),      // 12: leat.type.v1.DependencyObject
+	(*SyncWindow)(nil),            // 13: leat.type.v1.SyncWindow
+	(*Tests)(nil),                 // 14: leat.type.v1.Tests
+	(*HealthRule)(nil),            // 15: leat.type.v1.HealthRule
+	(*AgentSettings)(nil),         // 16: leat.type.v1.AgentSettings
+	(*timestamppb.Timestamp)(nil), // 17: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 18: google.protobuf.Duration
 }
 var file_leat_type_v1_sync_proto_depIdxs = []int32{
 	0,  // 0: leat.type.v1.SyncPolicy.drift:type_name -> leat.type.v1.DriftMode
@@ -1473,19 +1487,20 @@ var file_leat_type_v1_sync_proto_depIdxs = []int32{
 	6,  // 12: leat.type.v1.ServiceLimits.service_accounts:type_name -> leat.type.v1.AllowList
 	6,  // 13: leat.type.v1.ServiceLimits.cluster_annotations:type_name -> leat.type.v1.AllowList
 	7,  // 14: leat.type.v1.IgnoreRule.objects:type_name -> leat.type.v1.ObjectSelector
-	1,  // 15: leat.type.v1.ConflictRule.action:type_name -> leat.type.v1.ConflictAction
-	3,  // 16: leat.type.v1.Deletion.propagation:type_name -> leat.type.v1.DeletePropagation
-	17, // 17: leat.type.v1.Deletion.timeout:type_name -> google.protobuf.Duration
-	12, // 18: leat.type.v1.Dependency.object:type_name -> leat.type.v1.DependencyObject
-	17, // 19: leat.type.v1.SyncWindow.duration:type_name -> google.protobuf.Duration
-	17, // 20: leat.type.v1.Tests.timeout:type_name -> google.protobuf.Duration
-	15, // 21: leat.type.v1.AgentSettings.health_rules:type_name -> leat.type.v1.HealthRule
-	17, // 22: leat.type.v1.AgentSettings.refresh_interval:type_name -> google.protobuf.Duration
-	23, // [23:23] is the sub-list for method output_type
-	23, // [23:23] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	17, // 15: leat.type.v1.IgnoreRule.until:type_name -> google.protobuf.Timestamp
+	1,  // 16: leat.type.v1.ConflictRule.action:type_name -> leat.type.v1.ConflictAction
+	3,  // 17: leat.type.v1.Deletion.propagation:type_name -> leat.type.v1.DeletePropagation
+	18, // 18: leat.type.v1.Deletion.timeout:type_name -> google.protobuf.Duration
+	12, // 19: leat.type.v1.Dependency.object:type_name -> leat.type.v1.DependencyObject
+	18, // 20: leat.type.v1.SyncWindow.duration:type_name -> google.protobuf.Duration
+	18, // 21: leat.type.v1.Tests.timeout:type_name -> google.protobuf.Duration
+	15, // 22: leat.type.v1.AgentSettings.health_rules:type_name -> leat.type.v1.HealthRule
+	18, // 23: leat.type.v1.AgentSettings.refresh_interval:type_name -> google.protobuf.Duration
+	24, // [24:24] is the sub-list for method output_type
+	24, // [24:24] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_leat_type_v1_sync_proto_init() }

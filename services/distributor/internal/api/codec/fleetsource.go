@@ -12,6 +12,7 @@ import (
 	"github.com/leatdev/leat/internal/contract/enumname"
 	"github.com/leatdev/leat/internal/contract/objectname"
 	"github.com/leatdev/leat/internal/contract/source/sourcewire"
+	"github.com/leatdev/leat/internal/contract/syncpolicy/policywire"
 	"github.com/leatdev/leat/internal/kit/fielderr"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/fleetgit/fleetsync"
@@ -33,12 +34,16 @@ func fleetSourceOf(m *fleetv1.FleetSource) (*catalog.FleetSource, error) {
 	if err != nil {
 		return nil, err
 	}
+	until, err := policywire.End("spec.suspended_until", spec.GetSuspendedUntil())
+	if err != nil {
+		return nil, err
+	}
 	source := sourcewire.Of(spec.GetSource())
 	if source.Repository, err = objectname.Parse("spec.source.repository", source.Repository, objectname.Project(metadata.Name)); err != nil {
 		return nil, err
 	}
 	return &catalog.FleetSource{Metadata: metadata, Spec: catalog.FleetSourceSpec{
-		Description: spec.GetDescription(), Suspended: spec.GetSuspended(), Source: source, Interval: interval, DryRun: spec.GetDryRun(),
+		Description: spec.GetDescription(), Suspended: spec.GetSuspended(), SuspendedUntil: until, Source: source, Interval: interval, DryRun: spec.GetDryRun(),
 		KeepsRemoved: spec != nil && spec.Prune != nil && !spec.GetPrune(), PruneLimit: spec.GetPruneLimit(), Adopt: spec.GetAdopt(),
 		Kinds: wire.Each(spec.GetKinds(), func(kind string) catalog.Kind { return catalog.Kind(kind) }),
 		Role:  cmp.Or(roleOf(spec.GetRole()), catalog.RoleEditor), Projects: spec.GetProjects(), Hub: spec.GetHub(),
@@ -53,7 +58,7 @@ func fleetSourceMessage(f *catalog.FleetSource) *fleetv1.FleetSource {
 	m := &fleetv1.FleetSource{
 		Metadata: MetadataMessage(&f.Metadata),
 		Spec: &fleetv1.FleetSourceSpec{
-			Description: s.Description, Suspended: s.Suspended, Source: sourcewire.Message(source), DryRun: s.DryRun, PruneLimit: s.PruneLimit, Adopt: s.Adopt,
+			Description: s.Description, Suspended: s.Suspended, SuspendedUntil: policywire.EndMessage(s.SuspendedUntil), Source: sourcewire.Message(source), DryRun: s.DryRun, PruneLimit: s.PruneLimit, Adopt: s.Adopt,
 			Kinds: wire.Each(s.Kinds, func(kind catalog.Kind) string { return string(kind) }), Role: RoleMessage(s.Role), Projects: s.Projects, Hub: s.Hub,
 		},
 		Status: &fleetv1.FleetSourceStatus{},

@@ -140,8 +140,12 @@ func (s *Service) fleetSourcesShown(ctx context.Context, records []fleet.Record)
 		return nil, wire.Error(err)
 	}
 	shown := codec.Messages[*fleetv1.FleetSource](records)
-	for i := range records {
+	for i, record := range records {
 		shown[i].Status = codec.FleetSourceStatusMessage(states[uids[i]])
+		if source, ok := record.Object.(*catalog.FleetSource); ok {
+			suspension := source.Spec.Suspension()
+			shown[i].Status.SuspensionEnded = suspension.IsSet && !suspension.At(catalog.Now())
+		}
 	}
 	return shown, nil
 }

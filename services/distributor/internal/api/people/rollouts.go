@@ -20,7 +20,9 @@ import (
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/contract/digest"
 	"github.com/leatdev/leat/internal/contract/objectname"
+	"github.com/leatdev/leat/internal/contract/syncpolicy/policywire"
 	"github.com/leatdev/leat/internal/kit/amount"
+	"github.com/leatdev/leat/internal/kit/fielderr"
 	"github.com/leatdev/leat/internal/runtime/rpcerr"
 	"github.com/leatdev/leat/services/distributor/internal/access/authz"
 	"github.com/leatdev/leat/services/distributor/internal/api/codec"
@@ -114,6 +116,17 @@ func (r *Rollouts) ControlRollout(ctx context.Context, req *fleetv1.ControlRollo
 	default:
 		return nil, rpcerr.Field("verb", fmt.Sprintf("%.80q is none of pause, resume, abort, retry, skip-wave and rollback", req.GetVerb()))
 	}
+	until, err := policywire.End("until", req.GetUntil())
+	if err == nil && !until.IsZero() {
+		if verb != rollout.Pause {
+			err = fielderr.New("until", "has a meaning with pause alone")
+		} else {
+			err = catalog.CheckEnd("until", until)
+		}
+	}
+	if err != nil {
+		return nil, wire.Error(err)
+	}
 	c, policy, err := r.seen(ctx, req.GetName())
 	if err != nil {
 		return nil, err
@@ -123,7 +136,7 @@ func (r *Rollouts) ControlRollout(ctx context.Context, req *fleetv1.ControlRollo
 		return nil, wire.Error(c.rights.Denied(c.needs(), policy.Key()))
 	}
 	record, err := r.tell(ctx, policy, string(verb), func(*drive.Record) (rollout.Event, error) {
-		return rollout.Event{Kind: rollout.Command, Verb: verb, Person: c.Name}, nil
+		return rollout.Event{Kind: rollout.Command, Verb: verb, Person: c.Name, Until: until}, nil
 	})
 	if err != nil {
 		return nil, err

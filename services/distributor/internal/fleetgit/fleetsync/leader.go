@@ -115,7 +115,7 @@ func (w *work) round(ctx context.Context, sources []*catalog.FleetSource, keys [
 	for _, source := range sources {
 		last, isKnown := w.known[source.UID]
 		order := orders[source.UID]
-		if source.Spec.Suspended || isKnown && !w.isDue(source, last, order, keys, isLagged, now) {
+		if source.Spec.Suspension().At(now) || isKnown && !w.isDue(source, last, order, keys, isLagged, now) {
 			known[source.UID] = last
 			continue
 		}

@@ -148,18 +148,19 @@ type specKey struct {
 	isPaused, isDryRun bool
 	confirmation       string
 	limits             *syncpolicy.Limits
+	ended              time.Time
 }
 
 // of returns the digest of a spec in the plan of a service.
 func (d *specDigests) of(s Seen, spec *catalog.StagedSpec) string {
 	own := s.Service.Spec.Wanted()
-	key := specKey{spec: spec.Digest, isPaused: own.Paused, isDryRun: own.DryRun, confirmation: own.PruneConfirmation, limits: s.Limits}
+	key := specKey{spec: spec.Digest, isPaused: own.Paused, isDryRun: own.DryRun, confirmation: own.PruneConfirmation, limits: s.Limits, ended: s.Ended}
 	if known, ok := d.known[key]; ok {
 		return known
 	}
 	if d.known == nil || len(d.known) >= maxDigests {
 		d.known = map[specKey]string{}
 	}
-	d.known[key] = plan.SpecDigest(s.Service.Spec.At(spec), s.Limits)
+	d.known[key] = plan.SpecDigest(s.Service.Spec.At(spec).AsOf(s.Ended), s.Limits)
 	return d.known[key]
 }

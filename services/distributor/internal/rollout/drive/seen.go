@@ -5,6 +5,7 @@ package drive
 
 import (
 	"slices"
+	"time"
 
 	"github.com/leatdev/leat/internal/contract/syncpolicy"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
@@ -13,7 +14,10 @@ import (
 // Seen is a replica's view of a service under a policy.
 type Seen struct {
 	// Service is with its spec as it counts now: without a pause that has ended.
-	Service       *catalog.Service
+	Service *catalog.Service
+	// Ended is when something of its spec, or of the one that it is held at, last ended by itself. Zero:
+	// nothing has. Specs count as of then.
+	Ended         time.Time
 	ClusterUID    string
 	ClusterLabels map[string]string
 	// Spec is the staged part of its own spec.

@@ -41,19 +41,29 @@ func endsOf(object Object) []end {
 // be older than their ends: one in Git stays there when its pause has ended, and has to mean the
 // same in a hub that reads it for the first time.
 func checkEnds(expected presence, current, next Object) error {
-	at := Now()
 	var had []end
 	if current != nil {
 		had = endsOf(current)
 	}
 	for _, set := range endsOf(next) {
-		switch {
-		case slices.ContainsFunc(had, func(old end) bool { return old.at.Equal(set.at) }):
-		case set.at.Sub(at) > MaxEndAhead:
-			return fielderr.New(set.field, "is more than %d days ahead; name an earlier time, or none", MaxEndAhead/(24*time.Hour))
-		case expected != mayExist && !set.at.After(at):
-			return fielderr.New(set.field, "has passed: it is %s now, by the hub's clock; name a time in the future", at.Format(time.RFC3339))
+		isKept := slices.ContainsFunc(had, func(old end) bool { return old.at.Equal(set.at) })
+		if isKept || expected == mayExist && set.at.Before(Now()) {
+			continue
 		}
+		if err := CheckEnd(set.field, set.at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// CheckEnd checks an end that a person sets now. The error is a *fielderr.Error.
+func CheckEnd(field string, end time.Time) error {
+	switch at := Now(); {
+	case end.Sub(at) > MaxEndAhead:
+		return fielderr.New(field, "is more than %d days ahead; name an earlier time, or none", MaxEndAhead/(24*time.Hour))
+	case !end.After(at):
+		return fielderr.New(field, "has passed: it is %s now, by the hub's clock; name a time in the future", at.Format(time.RFC3339))
 	}
 	return nil
 }
@@ -64,14 +74,28 @@ func (g *GlobalService) ends() []end {
 	all := endsIn(templateField, g.Spec.Template.Spec.Wanted())
 	all = append(all, endOf("spec.paused_until", g.Spec.PausedUntil)...)
 	for i, override := range g.Spec.Overrides {
-		all = append(all, endOf(fielderr.Indexed("spec.overrides", i)+".paused_until", override.Patch.PausedUntil)...)
+		field := fielderr.Indexed("spec.overrides", i)
+		all = append(all, endOf(field+".paused_until", override.Patch.PausedUntil)...)
+		if policy := override.Patch.Policy; policy != nil {
+			all = append(all, endsOfRules(field, policy.Ignore)...)
+		}
 	}
 	return all
 }
 
+func (f *FleetSource) ends() []end { return endOf("spec.suspended_until", f.Spec.SuspendedUntil) }
+
 // endsIn returns the ends in options, which are at that path of their document.
 func endsIn(path string, o syncpolicy.Options) []end {
-	return endOf(path+".paused_until", o.PausedUntil)
+	return append(endOf(path+".paused_until", o.PausedUntil), endsOfRules(path, o.Policy.Ignore)...)
+}
+
+// endsOfRules returns the ends of the rules of a policy in what is at that path.
+func endsOfRules(path string, rules []syncpolicy.IgnoreRule) (all []end) {
+	for i, rule := range rules {
+		all = append(all, endOf(fielderr.Indexed(path+".policy.ignore", i)+".until", rule.Until)...)
+	}
+	return all
 }
 
 // endOf returns the end that is at that path, if it is set.
@@ -98,6 +122,15 @@ func (s ServiceSpec) NextEnd(at time.Time) time.Time {
 		return time.Time{}
 	}
 	return s.Options.NextEnd(at)
+}
+
+// LastEnd returns the last time, up to the given one, since which AsOf returns the same. Zero: it has
+// always returned that.
+func (s ServiceSpec) LastEnd(at time.Time) time.Time {
+	if s.Options == nil {
+		return time.Time{}
+	}
+	return s.Options.LastEnd(at)
 }
 
 // AsOf returns the service with its spec as it counts at a time.

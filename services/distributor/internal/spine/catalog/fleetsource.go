@@ -13,6 +13,7 @@ import (
 
 	"github.com/leatdev/leat/internal/contract/accessrule"
 	"github.com/leatdev/leat/internal/contract/objectname"
+	"github.com/leatdev/leat/internal/contract/syncpolicy"
 	"github.com/leatdev/leat/internal/kit/fielderr"
 	"github.com/leatdev/leat/services/distributor/internal/spine/check"
 )
@@ -41,6 +42,8 @@ type FleetSource struct {
 type FleetSourceSpec struct {
 	Description string `json:"description,omitempty"`
 	Suspended   bool   `json:"suspended,omitempty"`
+	// SuspendedUntil is when Suspended ends by itself. Zero: it does not.
+	SuspendedUntil time.Time `json:"suspendedUntil,omitzero"`
 	// Source is a folder of a repository of the same project.
 	Source Source `json:"source"`
 	// Interval is zero for DefaultLookInterval.
@@ -145,8 +148,13 @@ func (s FleetSourceSpec) Writes(kind Kind) bool {
 	return len(s.Kinds) == 0 || slices.Contains(s.Kinds, kind)
 }
 
-// IsActive reports whether the source puts right what others change of its objects.
-func (s FleetSourceSpec) IsActive() bool { return !s.Suspended && !s.DryRun }
+// Suspension returns whether the source is suspended, and until when.
+func (s FleetSourceSpec) Suspension() syncpolicy.Pause {
+	return syncpolicy.Pause{IsSet: s.Suspended, Until: s.SuspendedUntil}
+}
+
+// IsActive reports whether the source puts right, at a time, what others change of its objects.
+func (s FleetSourceSpec) IsActive(at time.Time) bool { return !s.Suspension().At(at) && !s.DryRun }
 
 // settle gives the stored form to what has several spellings. It works on a clone.
 func (s *FleetSourceSpec) normalize() {
@@ -168,6 +176,7 @@ func (f *FleetSource) Validate() error {
 		f.validatePlace(),
 		check.Within("spec.interval", s.Interval, minLookInterval, maxLookInterval),
 		s.validateLimit(),
+		s.Suspension().Validate("spec.suspended"),
 		fielderr.Each("spec.kinds", "items", s.Kinds, len(Kinds()), validateKind),
 		fielderr.Each("spec.projects", "items", s.Projects, maxSourceProjects, validateProjectOrAll),
 		s.validateRights(),
@@ -228,6 +237,7 @@ func validateProjectOrAll(field, name string) error {
 
 // directing returns the part of the spec of a fleet source that decides what it writes.
 func directing(spec FleetSourceSpec) FleetSourceSpec {
+	spec.SuspendedUntil = time.Time{}
 	spec.Description, spec.Suspended, spec.Interval, spec.KeepsRemoved, spec.PruneLimit = "", false, 0, false, 0
 	return spec
 }

@@ -126,7 +126,7 @@ func managing(ctx context.Context, tx Tx, object Object) (*FleetSource, error) {
 // mayEditManaged reports whether people may make a change of an object that the source manages: while
 // the source does nothing, of the source itself, of secrets, and to confirm a prune or a removal.
 func (e *Editor) mayEditManaged(source *FleetSource, current, next Object) bool {
-	if !source.Spec.IsActive() || current.Key() == source.Key() {
+	if !source.Spec.IsActive(Now()) || current.Key() == source.Key() {
 		return true
 	}
 	if e.samePublic != nil && e.samePublic(current, next) {
@@ -160,7 +160,7 @@ func (e *Editor) mayDeleteManaged(ctx context.Context, tx Tx, current Object) er
 		return err
 	case isManaging && (source == nil || current.Meta().Manager != e.manager.Source):
 		return &DiffersError{Key: current.Key()}
-	case isManaging, source == nil, !source.Spec.IsActive(), current.Key() == source.Key():
+	case isManaging, source == nil, !source.Spec.IsActive(Now()), current.Key() == source.Key():
 		return nil
 	}
 	return &ManagedError{Key: current.Key(), Source: source.Name}
