@@ -98,6 +98,17 @@ describe("many services at once", () => {
     expect(applied).toEqual([]);
   });
 
+  test("the command names the filter of the page, and its cluster", async () => {
+    openList({}, () => services(40), "/clusters/berlin?filter=web");
+    await page.getByRole("checkbox", { name: "Select all 40 that match" }).click();
+    await press("Sync");
+    await expect
+      .element(
+        dialog().getByText("leat get services --filter 'cluster=berlin web' -o json | jq", { exact: false }).first(),
+      )
+      .toBeVisible();
+  });
+
   test("a pause of many ends at one time", async () => {
     const ends: (number | undefined)[] = [];
     openList({

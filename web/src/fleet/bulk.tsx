@@ -44,12 +44,8 @@ function commandOf(verb: Verb, flag: string, items: readonly Picked[], isWhole: 
   if (items.length <= mostNamed)
     return `printf '%s\\n' ${items.map(({ ref }) => shellQuote(`service/${ref}`)).join(" ")} | ${each}`;
   if (!isWhole) return `${each} < services.txt`;
-  const list = [
-    "leat get services",
-    query.cluster && `--cluster ${shellQuote(query.cluster)}`,
-    query.filter && `--filter ${shellQuote(query.filter)}`,
-    "-o json",
-  ];
+  const filter = [query.cluster && `cluster=${query.cluster}`, query.filter].filter(Boolean).join(" ");
+  const list = ["leat get services", filter && `--filter ${shellQuote(filter)}`, "-o json"];
   const name = `"service/\\(.metadata.project // "default")/\\(.metadata.name)@\\(.spec.cluster)"`;
   return `${list.filter(Boolean).join(" ")} | jq -r '.items[] | ${name}' | ${each}`;
 }
