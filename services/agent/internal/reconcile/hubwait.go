@@ -28,6 +28,10 @@ type hubWait struct {
 // after their beginning must not hurry downloads that fail.
 const hailInterval = 10 * time.Second
 
+// longestWait bounds the pause of one service. Its companions may leave the plan instead of succeeding, and the hub may
+// ask for any pause.
+const longestWait = 30 * time.Minute
+
 func newHubWait(pace backoff.Policy) *hubWait {
 	return &hubWait{pace: pace, waiting: map[string]func(){}}
 }
@@ -42,7 +46,7 @@ func (h *hubWait) failed(service string, err error, failures int, retry func()) 
 	if hint, ok := backoff.Hint(err); ok {
 		pause = max(pause, hint+min(pause, hint/4)) // pauses grow beyond a hint that stays the same
 	}
-	return time.Duration(len(h.waiting)) * pause
+	return min(time.Duration(len(h.waiting))*min(pause, longestWait), longestWait)
 }
 
 // drop records that the service does not wait any more. It reports whether it did.

@@ -104,6 +104,19 @@ func TestServicesShareThePaceOfTheHub(t *testing.T) {
 	}
 }
 
+// TestServiceWhoseCompanionsLeave has many services wait, of which all but one leave the plan. None of them succeeds, so
+// nothing ends the pause that the last one has because of them.
+func TestServiceWhoseCompanionsLeave(t *testing.T) {
+	bubble(t, reconcile.Settings{}, func(t *testing.T, w *world) {
+		awaySince(t, w, 400, 8*time.Hour) // their pauses would be 100 minutes, on average
+		w.plan(w.service(t, serviceName(0), "o0"))
+		pass(t, time.Second)
+		w.setAway(false)
+		pass(t, 31*time.Minute)
+		wantAll(t, w, 1)
+	})
+}
+
 // TestStreamThatBeginsEndsThePauses has a plan's stream begin once the hub is back, and breaks the next ones off.
 func TestStreamThatBeginsEndsThePauses(t *testing.T) {
 	bubble(t, reconcile.Settings{}, func(t *testing.T, w *world) {
