@@ -61,7 +61,7 @@ func restate(t *testing.T, s subject, name string, change func(*catalog.AccessRe
 	}
 }
 
-// stateOf returns the stored state of a request; gone is true if there is none.
+// stateOf returns the stored state of a request, and whether it is gone.
 func stateOf(t *testing.T, s subject, name string) (state catalog.RequestState, gone bool) {
 	t.Helper()
 	err := s.Edit(t.Context(), func(ctx context.Context, tx catalog.Tx) error {
@@ -257,8 +257,34 @@ func testAccessRequestBounds(t *testing.T, s subject) {
 	if n := len(changes(t, s, 0).Plain); n != 5+21 {
 		t.Errorf("got %d requests, want 5 that are open, 20 that have ended, and the latest", n)
 	}
-	// The bound of the hub: many people, stored at once.
+	// So are the latest 5,000 of all people.
+	end := catalog.RequestEnd{State: catalog.RequestWithdrawn, By: "user:corp.x"}
 	err := s.Edit(t.Context(), func(ctx context.Context, tx catalog.Tx) error {
+		for i := range 5000 {
+			request := wanted(fmt.Sprint("corp.q", i))
+			request.Name, request.UID = fmt.Sprint("access-q", i), fmt.Sprint("uid-q", i)
+			request.CreatedAt, request.ResourceVersion = catalog.Now(), tx.Revision()
+			request.Spec.End = end
+			request.Spec.End.At = catalog.Now().Add(-time.Hour - time.Duration(i)*time.Second)
+			if err := tx.Put(ctx, request); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := editor.WithdrawAccess(inNameOf(t, "corp.carl"), asked(t, editor, "corp.carl").Name, "corp.carl"); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]bool{"access-q4999": true, "access-q4979": true, "access-q4978": false, "access-q0": false} {
+		if _, isGone := stateOf(t, s, name); isGone != want {
+			t.Errorf("%s: got gone %t, want %t: 5000 are kept of 5021 that have ended", name, isGone, want)
+		}
+	}
+	// The bound of the hub: many people, stored at once.
+	err = s.Edit(t.Context(), func(ctx context.Context, tx catalog.Tx) error {
 		for i := range 1000 - 5 {
 			request := wanted(fmt.Sprint("corp.p", i))
 			request.Name, request.UID = fmt.Sprint("access-", i), fmt.Sprint("uid-", i)

@@ -95,7 +95,8 @@ func (AccessRequestState) EnumDescriptor() ([]byte, []int) {
 
 // AccessRequest is a person's request for a role in a scope, for a limited time. Only the calls of AccessRequestService write
 // it: documents are refused. No call changes what an open request asks for. It lapses after 24 hours, and is forgotten 30 days after its
-// end; of one person, the latest 20 that have ended are kept.
+// end; of one person, the latest 20 that have ended are kept, and
+// of all people, the latest 5,000.
 type AccessRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The name is made by the server, and never used again.

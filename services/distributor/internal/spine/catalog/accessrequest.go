@@ -25,10 +25,11 @@ const (
 	MaxRequestWords = 500
 	// RequestLife is how long a request stays open.
 	RequestLife = 24 * time.Hour
-	// requestMemory is how long a request is remembered that has ended, and keptRequests how many
-	// of one person.
+	// requestMemory is how long a request is remembered that has ended, keptRequests how many of one
+	// person, and keptInHub how many of all: each new request reads them.
 	requestMemory = 30 * 24 * time.Hour
 	keptRequests  = 20
+	keptInHub     = 5000
 	// maxOpenRequests bounds the open requests of one person, and maxOpenInHub the open requests of
 	// all.
 	maxOpenRequests = 5
@@ -57,7 +58,7 @@ type AccessRequest struct {
 // AccessRequestSpec holds a request, and how it ended. Its JSON is its stored form.
 type AccessRequestSpec struct {
 	// Requester is the author, as bindings name them. RequesterUID is the author's as a user of the
-	// hub; empty for a person of an identity provider, who has no account.
+	// hub. Empty: the author signs in with an identity provider, and has no account here.
 	Requester    string `json:"requester"`
 	RequesterUID string `json:"requesterUid,omitempty"`
 	// Access is the requested role and its scope. It names no subjects and has no end.

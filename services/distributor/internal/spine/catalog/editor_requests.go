@@ -112,7 +112,7 @@ func roomForRequest(all []*AccessRequest, requester string, now time.Time) (old 
 			open, own = open+1, own+1
 		case isOpen:
 			open++
-		case isOwn && request.Spec.End.State != RequestOpen:
+		case request.Spec.End.State != RequestOpen:
 			ended = append(ended, request)
 		}
 	}
@@ -125,7 +125,16 @@ func roomForRequest(all []*AccessRequest, requester string, now time.Time) (old 
 	slices.SortFunc(ended, func(a, b *AccessRequest) int {
 		return cmp.Or(b.Spec.End.At.Compare(a.Spec.End.At), strings.Compare(a.Name, b.Name))
 	})
-	return ended[min(len(ended), keptRequests):], nil
+	kept := 0
+	for i, request := range ended {
+		if request.Spec.Requester == requester {
+			kept++
+		}
+		if i >= keptInHub || request.Spec.Requester == requester && kept > keptRequests {
+			old = append(old, request)
+		}
+	}
+	return old, nil
 }
 
 // ApproveAccess makes the binding of an open request, in the name of the guard's caller, who is the

@@ -26,7 +26,8 @@ export const file_leat_fleet_v1_access_request: GenFile = /*@__PURE__*/
 /**
  * AccessRequest is a person's request for a role in a scope, for a limited time. Only the calls of AccessRequestService write
  * it: documents are refused. No call changes what an open request asks for. It lapses after 24 hours, and is forgotten 30 days after its
- * end; of one person, the latest 20 that have ended are kept.
+ * end; of one person, the latest 20 that have ended are kept, and
+ * of all people, the latest 5,000.
  *
  * @generated from message leat.fleet.v1.AccessRequest
  */
