@@ -37,7 +37,7 @@ const (
 // services are behind it.
 func TestSlowTraefik(t *testing.T) {
 	if os.Getenv("LEAT_SLOW") == "" {
-		t.Skip("left out: needs a Traefik, which make slow builds")
+		t.Skip("LEAT_SLOW is not set: Traefik is left to `make slow`")
 	}
 	home := os.Getenv(traefikHome)
 	if home == "" {

@@ -10,8 +10,8 @@ import (
 	"github.com/leatdev/leat/internal/kit/fielderr"
 )
 
-// Pause is whether people keep a service as it is, and until when. It is a value that no clock
-// changes: At decides whether it counts at a time. The zero Pause is none.
+// Pause is whether people keep a service as it is, and until when. No clock changes the value: At
+// reports whether it counts at a time. A service with the zero Pause is not paused.
 type Pause struct {
 	IsSet bool
 	// Until is when it ends by itself. Zero: it does not.

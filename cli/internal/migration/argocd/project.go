@@ -53,8 +53,8 @@ func appProject(o migration.Object, f *fleet) migration.Entry {
 	return o.Finish(d)
 }
 
-// appProjectDefault returns the entry of the AppProject default, whose counterpart every hub has already. One without
-// limits, as Argo CD makes it, is imported by that. Limits are not: who has the right to may give them to the hub's.
+// appProjectDefault returns the entry of the AppProject default. Every hub has a project default, which stands for an
+// AppProject without limits, as Argo CD makes it. Limits are refused: an administrator gives them to the hub's project.
 func appProjectDefault(o migration.Object, f *fleet) migration.Entry {
 	if proto.Size(limitsOf(o, f).wire) > 0 {
 		o.Fields.Note("", migration.Refused, "the project default exists at the hub; give it these limits with leat edit project/default, if it should have them")
