@@ -305,7 +305,10 @@ func TestReasonPassesThroughAServiceInBetween(t *testing.T) {
 		between := started(t, both(func(ctx context.Context) error { return unary(ctx, owner.client(t, "good")) }))
 		err := unary(t.Context(), between.client(t, "good"))
 		if want == errorsv1.Reason_REASON_TOKEN_INVALID {
-			assertReason(t, err, connect.CodeInternal, errorsv1.Reason_REASON_INTERNAL)
+			assertReason(t, err, connect.CodeUnavailable, errorsv1.Reason_REASON_HUB_TOKEN_REFUSED)
+			if message := rpcerr.Message(err); !strings.Contains(message, "from the owner") || rpcerr.Metadata(err)["ref"] != "" {
+				t.Errorf("got %q %v, want the owner's message, and none of its metadata", message, rpcerr.Metadata(err))
+			}
 			continue
 		}
 		assertReason(t, err, code, want)
