@@ -6,6 +6,7 @@ package reconcile_test
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -141,19 +142,19 @@ func TestStreamThatBeginsEndsThePauses(t *testing.T) {
 // TestRefusalsOfTheClusterKeepTheirPauses has an API server refuse an object: neither the hub's pace nor its answers count.
 func TestRefusalsOfTheClusterKeepTheirPauses(t *testing.T) {
 	bubble(t, reconcile.Settings{}, func(t *testing.T, w *world) {
-		tries := 0
+		var tries atomic.Int64
 		w.onApply = func(context.Context, *unstructured.Unstructured) error {
-			tries++
+			tries.Add(1)
 			return reason.Errorf(reason.ApplyRejected, "no")
 		}
 		w.plan(w.service(t, "s", "a"))
 		pass(t, time.Hour)
-		before := tries
+		before := tries.Load()
 		for range 60 {
 			w.engine.HubAnswers()
 			pass(t, time.Minute)
 		}
-		if got := tries - before; got > 60 { // 24 on average
+		if got := tries.Load() - before; got > 60 { // 24 on average
 			t.Errorf("tried %d times in an hour, want pauses of up to five minutes", got)
 		}
 	})
