@@ -112,7 +112,7 @@ func (s *spine) wings() ([]wing, error) {
 		s.openSignIn,
 		s.openConfiguration,
 		func() (wing, error) { return s.openRollouts(persons, content.source) },
-		func() (wing, error) { return s.openNotifications(persons) },
+		func() (wing, error) { return s.openNotifications(persons, web) },
 		func() (wing, error) { return s.openFleetSources(persons, content) },
 	} {
 		opened, err := open()

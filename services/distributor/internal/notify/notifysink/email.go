@@ -125,6 +125,9 @@ func (s *Sinks) mail(sink *catalog.EmailSink, d notify.Delivery) []byte {
 	text := d.Text + "\n"
 	for _, e := range d.Message.Events {
 		text += fmt.Sprintf("\n%s  %s  %s  %s\n", e.Time.UTC().Format("2006-01-02 15:04:05Z"), e.Kind, e.Object(), strings.Trim(e.Reason+": "+e.Message, ": "))
+		if page := s.p.Pages.event(e); page != "" {
+			text += page + "\n"
+		}
 	}
 	for encoded := base64.StdEncoding.EncodeToString([]byte(text)); encoded != ""; {
 		line := encoded[:min(len(encoded), maxLine)]

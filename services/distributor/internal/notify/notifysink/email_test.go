@@ -22,6 +22,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/leatdev/leat/services/distributor/internal/notify"
+	"github.com/leatdev/leat/services/distributor/internal/notify/notifysink"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
@@ -181,7 +182,7 @@ func TestEmail(t *testing.T) {
 			t.Parallel()
 			server := startMail(t, security)
 			to := []string{"a@example.com", "b@example.com"}
-			if _, err := sinks().Send(t.Context(), server.delivery(security, to...)); err != nil {
+			if _, err := sinksWith(notifysink.Pages{URL: uiURL}).Send(t.Context(), server.delivery(security, to...)); err != nil {
 				t.Fatal(err)
 			}
 			got := server.all()
@@ -200,7 +201,7 @@ func TestEmail(t *testing.T) {
 				t.Errorf("got %v", h)
 			}
 			body, err := io.ReadAll(base64.NewDecoder(base64.StdEncoding, message.Body))
-			if err != nil || !strings.Contains(string(body), "ü") || !strings.Contains(string(body), "service.failed") {
+			if err != nil || !strings.Contains(string(body), "ü") || !strings.Contains(string(body), "service.failed") || !strings.Contains(string(body), "\n"+uiURL+"services/example\n") {
 				t.Errorf("got %s, %v", body, err)
 			}
 		})

@@ -49,6 +49,7 @@ type cloudEvent struct {
 // eventData is the content of a message.
 type eventData struct {
 	Text   string         `json:"text"`
+	URL    string         `json:"url,omitempty"`
 	Kind   notice.Kind    `json:"kind"`
 	Cause  string         `json:"cause,omitempty"`
 	Count  int            `json:"count"`
@@ -62,7 +63,7 @@ func (s *Sinks) webhook(ctx context.Context, d notify.Delivery) (string, error) 
 	m := d.Message
 	event := cloudEvent{
 		SpecVersion: "1.0", ID: m.ID, Source: s.p.Source, Type: typePrefix + string(m.Kind), Time: m.Time().UTC(), DataContentType: "application/json",
-		Data: eventData{Text: d.Text, Kind: m.Kind, Cause: m.Cause, Count: m.Count, Events: m.Events},
+		Data: eventData{Text: d.Text, URL: s.p.Pages.Of(m), Kind: m.Kind, Cause: m.Cause, Count: m.Count, Events: m.Events},
 	}
 	if m.Count == 1 && len(m.Events) == 1 {
 		event.Subject = m.Events[0].Object()
@@ -91,7 +92,11 @@ func Sign(key, body []byte, at time.Time) string {
 var slackEscapes = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 
 func (s *Sinks) slack(ctx context.Context, d notify.Delivery) (string, error) {
-	body, err := json.Marshal(map[string]string{"text": slackEscapes.Replace(d.Text)})
+	text := slackEscapes.Replace(d.Text)
+	if page := s.p.Pages.Of(d.Message); page != "" && d.Notifier.Spec.Text == "" {
+		text += "\n<" + slackEscapes.Replace(page) + "|Open in Leat>"
+	}
+	body, err := json.Marshal(map[string]string{"text": text})
 	if err != nil {
 		return "", fmt.Errorf("write message: %w", err)
 	}

@@ -49,6 +49,8 @@ type Params struct {
 	IsPrivate func(address netip.Addr) bool
 	// Source is the source in messages, such as the hub's public URL.
 	Source string
+	// Pages are the pages of the web UI that messages link to.
+	Pages Pages
 	// Now returns the time; nil: the system's.
 	Now func() time.Time
 }

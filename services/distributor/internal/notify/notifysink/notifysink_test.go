@@ -24,8 +24,10 @@ import (
 
 var now = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 
-func sinks() *notifysink.Sinks {
-	return notifysink.New(notifysink.Params{Guard: dialguard.Guard{AllowLocal: true}, Source: "/leat", Now: func() time.Time { return now }})
+func sinks() *notifysink.Sinks { return sinksWith(notifysink.Pages{}) }
+
+func sinksWith(pages notifysink.Pages) *notifysink.Sinks {
+	return notifysink.New(notifysink.Params{Guard: dialguard.Guard{AllowLocal: true}, Source: "/leat", Pages: pages, Now: func() time.Time { return now }})
 }
 
 func delivery(sink catalog.Sink, secrets catalog.NotifierSecrets) notify.Delivery {

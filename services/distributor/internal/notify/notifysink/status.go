@@ -88,6 +88,9 @@ func (s *Sinks) status(ctx context.Context, d notify.Delivery) (string, error) {
 		target = base + "/api/v4/projects/" + url.PathEscape(name) + "/statuses/" + d.Commit.ID
 		fields = map[string]string{"state": gitLabState(state), "description": description, "name": status}
 	}
+	if page := s.p.Pages.commit(d.Commit); page != "" {
+		fields["target_url"] = page // the name of all three
+	}
 	body, err := json.Marshal(fields)
 	if err != nil {
 		return "", fmt.Errorf("write status: %w", err)
