@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
@@ -603,7 +604,6 @@ func (c *crowd) steer(t *testing.T, token, call string) (err error) {
 	return err
 }
 
-// TestRollbackPinsAService pins a service to its first revision, and releases it.
 // TestSecRollbackKeepsToHistory has an operator, who may roll services back, try to have one follow what
 // it has never run.
 func TestSecRollbackKeepsToHistory(t *testing.T) {
@@ -635,6 +635,7 @@ func TestSecRollbackKeepsToHistory(t *testing.T) {
 	}
 }
 
+// TestRollbackPinsAService pins a service to its first revision, and releases it.
 func TestRollbackPinsAService(t *testing.T) {
 	t.Parallel()
 	h := startHub(t)
@@ -648,15 +649,28 @@ func TestRollbackPinsAService(t *testing.T) {
 	h.waitService(t, "app", func(s *fleetv1.Service) bool {
 		return s.GetStatus().GetSynced() && s.GetStatus().GetReport().GetAppliedDigests()[0] == second.snapshot.GetDigest()
 	})
-	res, err := people.RollbackService(t.Context(), &fleetv1.RollbackServiceRequest{Name: "app"})
+	for until, want := range map[*timestamppb.Timestamp]string{
+		timestamppb.New(time.Now().Add(-time.Minute)):             "until: has passed",
+		timestamppb.New(time.Now().Add(91 * 24 * time.Hour)):      "until: is more than 90 days ahead",
+		{Seconds: 253402300800}:                                   "until: is not a time",
+		timestamppb.New(time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC)): "until: is not a time",
+	} {
+		_, err := people.RollbackService(t.Context(), &fleetv1.RollbackServiceRequest{Name: "app", Until: until})
+		wantReason(t, err, "FIELD_INVALID")
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", until, err, want)
+		}
+	}
+	end := time.Now().Add(time.Hour)
+	res, err := people.RollbackService(t.Context(), &fleetv1.RollbackServiceRequest{Name: "app", Until: timestamppb.New(end)})
 	if err != nil || res.GetRevision() != 1 || !slices.Equal(res.GetCommits(), []string{"c1"}) {
 		t.Fatalf("got %v, %v, want revision 1", res, err)
 	}
 	service := h.waitService(t, "app", func(s *fleetv1.Service) bool { return s.GetStatus().GetSynced() && agents.has(first, "one") })
-	if hold := service.GetStatus().GetHold(); hold.GetPinnedRevision() != 1 || hold.GetPinnedBy() != "admin" || service.GetMetadata().GetGeneration() != 1 {
+	if hold := service.GetStatus().GetHold(); hold.GetPinnedRevision() != 1 || hold.GetPinnedBy() != "admin" || !hold.GetPinnedUntil().AsTime().Equal(end) || service.GetMetadata().GetGeneration() != 1 {
 		t.Errorf("got %v, want a pin by admin and the same generation", service)
 	}
-	h.wantProblem(t, "Service", fleetv1.ProblemSeverity_PROBLEM_SEVERITY_WARNING, "is pinned to revision 1")
+	h.wantProblem(t, "Service", fleetv1.ProblemSeverity_PROBLEM_SEVERITY_WARNING, "is pinned to revision 1 of its history; what is new waits until "+end.UTC().Format(time.RFC3339))
 	h.stop(t)
 	h = startReplica(t, h.git, func(c *distributor.Config) { c.DatabaseURL = h.cfg.DatabaseURL })
 	agents.hub.Store(h)

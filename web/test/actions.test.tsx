@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { createMemoryHistory } from "@tanstack/react-router";
 import { describe, expect, test } from "vitest";
@@ -22,6 +22,13 @@ function open(path: string, change: Partial<Answers> = {}) {
 
 const button = (name: string) => page.getByRole("button", { name, exact: true });
 const inAlert = (words: string) => page.getByRole("alert").getByText(words, { exact: false });
+/** Returns a service that is pinned to a revision, and its hold. */
+function pinned(revision: bigint) {
+  const document = pausedDocument(revision);
+  const hold = document.object.case === "service" ? document.object.value.status?.hold : undefined;
+  if (!hold) throw new Error("the service is not pinned");
+  return { document, hold };
+}
 const pausedDocument = (revision = 0n) => {
   const document = serviceDocument();
   if (document.object.case === "service" && document.object.value.spec) {
@@ -230,8 +237,10 @@ describe("a service's actions", () => {
     await expect.element(dialog.getByText("88888888")).toBeVisible();
     await expect.element(dialog.getByText("4f2c1e0a")).toBeVisible();
     await expectAccessible();
-    // The dialog has the focus: its button to close comes first, then the reason.
+    // The dialog has the focus: its button to close comes first, then how long, then the reason.
     await userEvent.keyboard("{Tab}{Tab}");
+    await expect.element(dialog.getByRole("combobox", { name: "How long" })).toHaveFocus();
+    await userEvent.keyboard("{Tab}");
     await expect.element(dialog.getByRole("textbox")).toHaveFocus();
     await userEvent.keyboard("OPS-7{Tab}{Tab}{Tab}");
     await expect.element(dialog.getByRole("button", { name: "Roll back", exact: true })).toHaveFocus();
@@ -239,6 +248,41 @@ describe("a service's actions", () => {
     await expect.element(page.getByText("Pinned to revision 6.")).toBeVisible();
     expect(asked).toEqual([[6n, "OPS-7"]]);
     await expect.element(button("Roll back to revision 6")).toHaveFocus();
+  });
+
+  test("a rollback can end by itself, and a pin shows when it does", async () => {
+    const until: (number | undefined)[] = [];
+    const { document, hold } = pinned(6n);
+    hold.pinnedUntil = timestampFromMs(Date.now() + 8 * 3_600_000);
+    open("/services/cart@berlin?tab=revisions", {
+      fleet: {
+        get: () => ({ document }),
+        watch: async function* () {
+          yield { document };
+          await new Promise(() => {});
+        },
+      },
+      rollouts: {
+        rollbackService: (request) => {
+          until.push(request.until && timestampMs(request.until));
+          return { revision: request.revision };
+        },
+      },
+    });
+    await button("Roll back to revision 6").click();
+    const dialog = page.getByRole("dialog", { name: "Roll back to revision 6" });
+    await expect.element(dialog.getByText("Such a pin is easily forgotten.")).toBeVisible();
+    await dialog.getByRole("combobox", { name: "How long" }).selectOptions("A day");
+    await expect.element(dialog.getByText("leat rollback service/cart@berlin --to 6 --for 24h")).toBeVisible();
+    await expectAccessible();
+    const before = Date.now();
+    await dialog.getByRole("button", { name: "Roll back", exact: true }).click();
+    await expect.element(page.getByText("Pinned to revision 6.")).toBeVisible();
+    expect(until[0]).toBeGreaterThanOrEqual(before + 24 * 3_600_000);
+    await page.getByRole("tab", { name: "Overview" }).click();
+    await expect
+      .element(page.getByText("Pinned to revision 6 by ada. The pin ends by itself in", { exact: false }).first())
+      .toBeVisible();
   });
 
   test("a refused rollback stays open with the hub's words", async () => {

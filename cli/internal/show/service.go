@@ -49,7 +49,7 @@ func concern(s *fleetv1.Service, now time.Time) cell {
 	case status.GetProblem() != nil:
 		return problem(status.GetProblem())
 	case running == nil && pinned > 0:
-		return cell{oneLine(fmt.Sprintf("pinned to revision %d by %s", pinned, status.GetHold().GetPinnedBy())), yellow}
+		return cell{oneLine(fmt.Sprintf("pinned to revision %d by %s", pinned, status.GetHold().GetPinnedBy()) + lifetime.Until(status.GetHold().GetPinnedUntil())), yellow}
 	case running == nil && pause != "" && status.GetPauseEnded():
 		return cell{"was paused" + pause, faint}
 	case running == nil && pause != "":

@@ -3,7 +3,7 @@
 
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { useId } from "react";
-import type { Service, ServiceSpec } from "../gen/leat/fleet/v1/resources_pb";
+import type { ContentHold, Service, ServiceSpec } from "../gen/leat/fleet/v1/resources_pb";
 import { ms } from "../hub/time.ts";
 import { Age } from "../parts/age.tsx";
 import styles from "../parts/field.module.css";
@@ -29,9 +29,18 @@ export function isPausedAt(spec: Pick<ServiceSpec, "paused" | "pausedUntil"> | u
   return spec?.paused === true && (end === undefined || now < end);
 }
 
-/** PauseLength asks how long a pause lasts. */
-export function PauseLength({ hours, onChange }: { hours: PauseHours; onChange: (hours: PauseHours) => void }) {
+/** PauseLength asks how long a pause lasts, or the pin to a revision. */
+export function PauseLength({
+  of = "pause",
+  hours,
+  onChange,
+}: {
+  of?: "pause" | "pin";
+  hours: PauseHours;
+  onChange: (hours: PauseHours) => void;
+}) {
   const id = useId();
+  const lengths = of === "pin" ? { ...words.lengths, 0: act.pin.forever } : words.lengths;
   return (
     <div className={styles.field}>
       <label htmlFor={id}>{words.length}</label>
@@ -43,12 +52,28 @@ export function PauseLength({ hours, onChange }: { hours: PauseHours; onChange: 
       >
         {pauseHours.map((each) => (
           <option key={each} value={each}>
-            {words.lengths[each]}
+            {lengths[each]}
           </option>
         ))}
       </select>
-      <p id={`${id}-help`}>{hours === 0 ? words.noEnd : words.end}</p>
+      <p id={`${id}-help`}>{hours === 0 ? act[of].noEnd : words.end}</p>
     </div>
+  );
+}
+
+/** PinOf is what a service is pinned to, by whom, and when that ends by itself. */
+export function PinOf({ hold }: { hold: ContentHold }) {
+  const end = ms(hold.pinnedUntil);
+  return (
+    <>
+      {text.condition.pinned(hold.pinnedRevision, hold.pinnedBy)}
+      {end !== undefined && (
+        <>
+          {". "}
+          {act.pin.isEnding} <Age at={end} />
+        </>
+      )}
+    </>
   );
 }
 

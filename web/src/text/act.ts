@@ -84,6 +84,11 @@ export const act = {
     isEnding: "Its owner has paused it. The pause ends by itself",
     hasEnded: "It follows its sources. The pause ended by itself",
   },
+  pin: {
+    forever: "Until somebody releases it",
+    noEnd: "Such a pin is easily forgotten.",
+    isEnding: "The pin ends by itself",
+  },
 
   // What a person does to many services.
   bulk: {

@@ -258,16 +258,16 @@ func control(s *session.Session, verb, short, done string) *cobra.Command {
 
 // Rollback is `leat rollback`.
 func Rollback(s *session.Session) *cobra.Command {
-	to, isReleased := int64(0), false
+	to, isReleased, end := int64(0), false, lifetime.End{}
 	cmd := &cobra.Command{
 		Use:   "rollback service/NAME",
 		Short: "Pin a service to the content of an earlier revision",
-		Long: `Pin a service to the content of an earlier revision of leat history, until leat rollback --release. New commits and rollouts pass it by
-until then. Its spec, its generation and its configuration stay as they are.
+		Long: `Pin a service to the content of an earlier revision of leat history, until leat rollback --release, or for a time with --for or --until.
+New commits and rollouts pass it by until then. Its spec, its generation and its configuration stay as they are.
 
 Without --to it is the latest revision that was healthy and had other content than the current one.`,
 		Example: `  leat rollback service/shop --reason "checkout fails since 10:02"
-  leat rollback service/shop --to 4
+  leat rollback service/shop --to 4 --for 2d
   leat rollback service/shop --release`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -285,17 +285,24 @@ Without --to it is the latest revision that was healthy and had other content th
 				_, err := fmt.Fprintf(s.Out, "service/%s follows its sources again\n", name)
 				return err
 			}
-			res, err := c.RollbackService(ctx, &fleetv1.RollbackServiceRequest{Name: reference, Revision: to})
+			until, err := end.At(time.Now())
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(s.Out, "service/%s is pinned to revision %d (%s)\n", name, res.GetRevision(), strings.Join(res.GetCommits(), ", "))
+			res, err := c.RollbackService(ctx, &fleetv1.RollbackServiceRequest{Name: reference, Revision: to, Until: until})
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(s.Out, "service/%s is pinned to revision %d (%s)%s\n", name, res.GetRevision(), strings.Join(res.GetCommits(), ", "), lifetime.Until(until))
 			return err
 		}),
 	}
 	cmd.Flags().Int64Var(&to, "to", 0, "number of the revision; 0 means the latest other one that was healthy")
 	cmd.Flags().BoolVar(&isReleased, "release", false, "end the pin")
-	cmd.MarkFlagsMutuallyExclusive("to", "release")
+	end.Bind(cmd.Flags(), "the pin")
+	for _, flag := range []string{"to", "for", "until"} {
+		cmd.MarkFlagsMutuallyExclusive(flag, "release")
+	}
 	return cmd
 }
 

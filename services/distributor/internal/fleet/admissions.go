@@ -97,20 +97,23 @@ func (a *admissions) countLocked(of *catalog.Admission, n int) {
 	}
 }
 
-// of returns the held state of a service, or nil.
+// of returns the held state of a service as it counts now, or nil.
 func (a *admissions) of(uid string) *catalog.Admission {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
-	return a.byUID[uid]
+	return a.byUID[uid].AsOf(catalog.Now())
 }
 
-// all returns everything that is held, in no order.
+// all returns everything that is held now, in no order.
 func (a *admissions) all() []*catalog.Admission {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
+	at := catalog.Now()
 	all := make([]*catalog.Admission, 0, len(a.byUID))
 	for _, known := range a.byUID {
-		all = append(all, known)
+		if known = known.AsOf(at); known != nil {
+			all = append(all, known)
+		}
 	}
 	return all
 }

@@ -15,9 +15,9 @@ import (
 // endsLook bounds how long Ends waits without a look at the clock, which may have been set.
 const endsLook = time.Minute
 
-// nextEnds are the services whose specs will count as others by themselves, because a pause ends or an
-// ignore rule, and when. Nothing of it is stored: it follows from the specs, by this replica's clock, so a
-// restart forgets nothing and replicas agree as their clocks do. It is safe for concurrent use.
+// nextEnds are the services whose plans will be others by themselves, because a pause ends, an ignore rule
+// or a pin, and when. Nothing of it is stored: it follows from specs and pins, by this replica's clock, so
+// a restart forgets nothing and replicas agree as their clocks do. It is safe for concurrent use.
 type nextEnds struct {
 	catalog  *Catalog
 	admitted *admissions
@@ -43,13 +43,21 @@ func (e *nextEnds) note(at time.Time, set *changeSet) {
 	}
 }
 
-// nextOf returns the first end of a service's spec after a time, or the zero time.
+// nextOf returns the first end of a service's spec or pin after a time, or the zero time.
 func (e *nextEnds) nextOf(path string, at time.Time) time.Time {
 	service, ok := e.catalog.Service(path)
 	if !ok {
 		return time.Time{}
 	}
-	return e.admitted.specFor(service).NextEnd(at)
+	return earlier(e.admitted.specFor(service).NextEnd(at), e.admitted.of(service.UID).NextEnd(at))
+}
+
+// earlier returns the earlier of two times; the zero time is none.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }
 
 func (e *nextEnds) put(path string, next time.Time) {
@@ -80,7 +88,7 @@ func (e *nextEnds) due(at time.Time) (paths []string, wait time.Duration) {
 	return paths, wait
 }
 
-// Ends brings plans in line when a pause or an ignore rule ends by itself. It is the one place that
+// Ends brings plans in line when a pause, an ignore rule or a pin ends by itself. It is the one place that
 // notices: a plan is computed by the specs as they count at that time, and what follows from an end is the
 // same as what follows from an edit. One goroutine runs it.
 type Ends struct{ View *View }

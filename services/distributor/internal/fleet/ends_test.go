@@ -200,3 +200,66 @@ func TestIgnoreRulesEndByThemselves(t *testing.T) {
 		}
 	})
 }
+
+// TestPinsEndByThemselves pins a service to its first content for a time, while its source has other content.
+// The plan has the pinned content until the end, and the source's after it, also of a replica that starts
+// then. An end that is moved, and a release by a person, count at once.
+func TestPinsEndByThemselves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v, l, plans := newView(t)
+		go func() { _ = (fleet.Ends{View: v}).Run(t.Context()) }()
+		v.Resolved(t.Context(), app, good("new"), nil)
+		pin := func(until time.Time) {
+			t.Helper()
+			a := catalog.Admission{ServiceUID: "uid-app", Service: "app"}
+			if !until.Equal(time.Unix(0, 0)) {
+				a.Pin = &catalog.Pin{Revision: 1, Until: until, Content: []catalog.HeldSource{{Source: app.Normal(), Snapshot: *good("old").Snapshot}}}
+			}
+			l.add(catalog.Changes{FleetChanges: catalog.FleetChanges{Admissions: []catalog.Admission{a}}})
+			if err := v.Refresh(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want := func(what, content string) {
+			t.Helper()
+			synctest.Wait()
+			replica := replicaOf(t, l)
+			replica.Resolved(t.Context(), app, good("new"), nil)
+			for who, view := range map[string]*fleet.View{"the replica": v, "one that starts": replica} {
+				p, _ := view.Plan("one")
+				if _, ok := p.Bundle(good(content).Snapshot.Digest); !ok {
+					t.Errorf("%s: the plan of %s does not have the %s content", what, who, content)
+				}
+				record, _ := view.Records.Get(catalog.Key{Kind: catalog.KindService, Name: "app"})
+				if hold := record.Service.Hold; (hold != nil) != (content == "old") {
+					t.Errorf("%s: %s shows the hold %v beside the %s content", what, who, hold, content)
+				}
+			}
+		}
+		want("without a pin", "new")
+		pin(catalog.Now().Add(2 * time.Hour))
+		want("pinned", "old")
+		w := plans.WatchAll()
+		defer w.Close()
+		<-time.After(2*time.Hour - time.Nanosecond)
+		want("just before the end", "old")
+		if keys, _ := w.Take(); len(keys) != 0 {
+			t.Errorf("got changes of %v before the end, want none", keys)
+		}
+		<-time.After(time.Microsecond)
+		want("at the end", "new")
+		if keys, _ := w.Take(); len(keys) != 1 || keys[0] != "one" {
+			t.Errorf("got changes of %v at the end, want of one", keys)
+		}
+
+		pin(catalog.Now().Add(time.Hour))
+		pin(catalog.Now().Add(3 * time.Hour))
+		<-time.After(2 * time.Hour)
+		want("after the end that another pin has moved", "old")
+		pin(time.Unix(0, 0))
+		want("released", "new")
+		pin(time.Time{})
+		<-time.After(200 * 24 * time.Hour)
+		want("a pin without an end", "old")
+	})
+}

@@ -171,7 +171,11 @@ func OfGlobal(global *catalog.GlobalService, problem *catalog.Problem) []Item {
 func ofPin(service *catalog.Service, pin *catalog.Pin) Item {
 	item := itemOf(service, noReason, pin.At)
 	item.Severity, item.Cluster, item.Filter = Warning, service.Spec.Cluster, "pinned=true"
-	item.Message = fmt.Sprintf("is pinned to revision %d of its history; what is new waits until leat rollback service/NAME --release", pin.Revision)
+	end := "leat rollback service/NAME --release"
+	if !pin.Until.IsZero() {
+		end = pin.Until.UTC().Format(time.RFC3339)
+	}
+	item.Message = fmt.Sprintf("is pinned to revision %d of its history; what is new waits until %s", pin.Revision, end)
 	return item
 }
 

@@ -101,8 +101,18 @@ export function ServiceActions({ name, service, refused }: { name: string; servi
   );
 }
 
-/** Returns the step back to a revision, with what it changes of each source. */
-export function rollbackStep(hub: Hub, name: string, service: Service, revision: Revision): Step {
+/**
+ * Returns the step back to a revision, with what it changes of each source, and a pin for so many hours. show replaces
+ * it by the step with another number.
+ */
+export function rollbackStep(
+  hub: Hub,
+  name: string,
+  service: Service,
+  revision: Revision,
+  show: (step: Step) => void,
+  hours: PauseHours = 0,
+): Step {
   const sources = service.spec?.sources ?? [];
   const version = (commits: readonly string[], versions: readonly string[], index: number) =>
     versions[index] || shortCommit(commits[index] ?? "");
@@ -126,11 +136,18 @@ export function rollbackStep(hub: Hub, name: string, service: Service, revision:
             ],
           }))}
         />
+        <PauseLength
+          of="pin"
+          hours={hours}
+          onChange={(next) => show(rollbackStep(hub, name, service, revision, show, next))}
+        />
       </>
     ),
-    command: `leat rollback service/${shellQuote(name)} --to ${revision.number}`,
+    command: `leat rollback service/${shellQuote(name)} --to ${revision.number}${pauseFlag(hours)}`,
     act: async (options) => {
-      const answer = await hub.rollouts.rollbackService({ name, revision: revision.number }, options);
+      const until = pauseEnd(hours, hub.surroundings.now());
+      const request = { name, revision: revision.number, ...(until && { until }) };
+      const answer = await hub.rollouts.rollbackService(request, options);
       return serviceText.rolledBack(answer.revision);
     },
   };

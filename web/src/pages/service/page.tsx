@@ -8,7 +8,7 @@ import { ms, reasonName } from "../../fleet/columns.tsx";
 import { CommitLink } from "../../fleet/commit.tsx";
 import { ObjectHead } from "../../fleet/head.tsx";
 import { Card, Facts, Page } from "../../fleet/page.tsx";
-import { PauseOf } from "../../fleet/pause.tsx";
+import { PauseOf, PinOf } from "../../fleet/pause.tsx";
 import { refIn, shellQuote, splitService } from "../../fleet/refs.ts";
 import { phaseSince } from "../../fleet/since.ts";
 import { Table } from "../../fleet/table.tsx";
@@ -302,11 +302,7 @@ function Overview({ service }: { service: Service }) {
               status?.syncRequest !== report?.observedSyncRequest && [text.condition.sync, text.condition.syncWaits],
             [text.condition.paused, <PauseOf key="paused" service={service} />],
             spec?.dryRun && [text.condition.dryRun, text.condition.dryRunYes],
-            hold &&
-              hold.pinnedRevision > 0n && [
-                text.condition.hold,
-                text.condition.pinned(hold.pinnedRevision, hold.pinnedBy),
-              ],
+            hold && hold.pinnedRevision > 0n && [text.condition.hold, <PinOf key="pin" hold={hold} />],
             hold !== undefined &&
               hold.policy !== "" && [
                 text.condition.rollout,
@@ -456,7 +452,7 @@ function Revisions({
                   key="rollback"
                   refused={refused}
                   aria-label={serviceText.rollbackTo(revision.number)}
-                  onClick={() => setStep(rollbackStep(hub, name, service, revision))}
+                  onClick={() => setStep(rollbackStep(hub, name, service, revision, setStep))}
                 >
                   {serviceText.rollback}
                 </Button>

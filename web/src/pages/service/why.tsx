@@ -7,7 +7,7 @@ import { Changes } from "../../fleet/changes.tsx";
 import { ms, reasonName } from "../../fleet/columns.tsx";
 import { ObjectHealth } from "../../fleet/health.tsx";
 import { Card } from "../../fleet/page.tsx";
-import { PauseOf } from "../../fleet/pause.tsx";
+import { PauseOf, PinOf } from "../../fleet/pause.tsx";
 import { ReachNotice } from "../../fleet/reach.tsx";
 import { shellQuote, shortCommit } from "../../fleet/refs.ts";
 import type { Revision, Service } from "../../gen/leat/fleet/v1/resources_pb";
@@ -325,7 +325,11 @@ function Before({ name, service }: { name: string; service: Service }) {
             <PauseOf service={service} />
           </li>
         )}
-        {hold && hold.pinnedRevision > 0n && <li>{text.condition.pinned(hold.pinnedRevision, hold.pinnedBy)}</li>}
+        {hold && hold.pinnedRevision > 0n && (
+          <li>
+            <PinOf hold={hold} />
+          </li>
+        )}
         {drift.slice(0, 5).map((object) => (
           <li key={keyOf(refOf(object.ref))}>
             {understand.whyPanel.drifted(`${object.ref?.kind} ${object.ref?.name}`)}{" "}

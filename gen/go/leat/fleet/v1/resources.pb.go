@@ -1217,7 +1217,9 @@ type ContentHold struct {
 	SpecChanges []string `protobuf:"bytes,7,rep,name=spec_changes,json=specChanges,proto3" json:"spec_changes,omitempty"`
 	// The reason why a service that is new under the policy waits, as a sentence: its agent is given nothing until then.
 	// Empty for a service that the policy has taken over.
-	WaitsFor      string `protobuf:"bytes,8,opt,name=waits_for,json=waitsFor,proto3" json:"waits_for,omitempty"`
+	WaitsFor string `protobuf:"bytes,8,opt,name=waits_for,json=waitsFor,proto3" json:"waits_for,omitempty"`
+	// When the pin ends. Unset: when a person releases it.
+	PinnedUntil   *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=pinned_until,json=pinnedUntil,proto3" json:"pinned_until,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1306,6 +1308,13 @@ func (x *ContentHold) GetWaitsFor() string {
 		return x.WaitsFor
 	}
 	return ""
+}
+
+func (x *ContentHold) GetPinnedUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.PinnedUntil
+	}
+	return nil
 }
 
 // EditRollout is the rollout that brings an edit of a service or of a global service.
@@ -1756,7 +1765,7 @@ const file_leat_fleet_v1_resources_proto_rawDesc = "" +
 	"\x02by\x18\x03 \x01(\tR\x02by\x12*\n" +
 	"\x02at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x16\n" +
 	"\x06reason\x18\x05 \x01(\tR\x06reason\x12=\n" +
-	"\fpaused_until\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\vpausedUntil\"\x96\x02\n" +
+	"\fpaused_until\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\vpausedUntil\"\xd5\x02\n" +
 	"\vContentHold\x12\x18\n" +
 	"\acommits\x18\x01 \x03(\tR\acommits\x12\x16\n" +
 	"\x06policy\x18\x02 \x01(\tR\x06policy\x12'\n" +
@@ -1765,7 +1774,8 @@ const file_leat_fleet_v1_resources_proto_rawDesc = "" +
 	"\tpinned_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\bpinnedAt\x12\x16\n" +
 	"\x06reason\x18\x06 \x01(\tR\x06reason\x12!\n" +
 	"\fspec_changes\x18\a \x03(\tR\vspecChanges\x12\x1b\n" +
-	"\twaits_for\x18\b \x01(\tR\bwaitsFor\"m\n" +
+	"\twaits_for\x18\b \x01(\tR\bwaitsFor\x12=\n" +
+	"\fpinned_until\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\vpinnedUntil\"m\n" +
 	"\vEditRollout\x12\x16\n" +
 	"\x06policy\x18\x01 \x01(\tR\x06policy\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x03R\x06number\x12\x14\n" +
@@ -1898,23 +1908,24 @@ var file_leat_fleet_v1_resources_proto_depIdxs = []int32{
 	21, // 35: leat.fleet.v1.ServiceException.at:type_name -> google.protobuf.Timestamp
 	21, // 36: leat.fleet.v1.ServiceException.paused_until:type_name -> google.protobuf.Timestamp
 	21, // 37: leat.fleet.v1.ContentHold.pinned_at:type_name -> google.protobuf.Timestamp
-	35, // 38: leat.fleet.v1.SourceStatus.snapshot:type_name -> leat.type.v1.Snapshot
-	33, // 39: leat.fleet.v1.SourceStatus.problem:type_name -> leat.type.v1.Problem
-	21, // 40: leat.fleet.v1.SourceStatus.resolved_at:type_name -> google.protobuf.Timestamp
-	0,  // 41: leat.fleet.v1.Revision.outcome:type_name -> leat.fleet.v1.RevisionOutcome
-	33, // 42: leat.fleet.v1.Revision.problem:type_name -> leat.type.v1.Problem
-	21, // 43: leat.fleet.v1.Revision.planned_at:type_name -> google.protobuf.Timestamp
-	21, // 44: leat.fleet.v1.Revision.applied_at:type_name -> google.protobuf.Timestamp
-	21, // 45: leat.fleet.v1.Revision.healthy_at:type_name -> google.protobuf.Timestamp
-	21, // 46: leat.fleet.v1.Revision.superseded_at:type_name -> google.protobuf.Timestamp
-	36, // 47: leat.fleet.v1.Revision.timings:type_name -> leat.distributor.v1.Timings
-	21, // 48: leat.fleet.v1.Revision.fetch_began_at:type_name -> google.protobuf.Timestamp
-	25, // 49: leat.fleet.v1.Revision.fetch_duration:type_name -> google.protobuf.Duration
-	50, // [50:50] is the sub-list for method output_type
-	50, // [50:50] is the sub-list for method input_type
-	50, // [50:50] is the sub-list for extension type_name
-	50, // [50:50] is the sub-list for extension extendee
-	0,  // [0:50] is the sub-list for field type_name
+	21, // 38: leat.fleet.v1.ContentHold.pinned_until:type_name -> google.protobuf.Timestamp
+	35, // 39: leat.fleet.v1.SourceStatus.snapshot:type_name -> leat.type.v1.Snapshot
+	33, // 40: leat.fleet.v1.SourceStatus.problem:type_name -> leat.type.v1.Problem
+	21, // 41: leat.fleet.v1.SourceStatus.resolved_at:type_name -> google.protobuf.Timestamp
+	0,  // 42: leat.fleet.v1.Revision.outcome:type_name -> leat.fleet.v1.RevisionOutcome
+	33, // 43: leat.fleet.v1.Revision.problem:type_name -> leat.type.v1.Problem
+	21, // 44: leat.fleet.v1.Revision.planned_at:type_name -> google.protobuf.Timestamp
+	21, // 45: leat.fleet.v1.Revision.applied_at:type_name -> google.protobuf.Timestamp
+	21, // 46: leat.fleet.v1.Revision.healthy_at:type_name -> google.protobuf.Timestamp
+	21, // 47: leat.fleet.v1.Revision.superseded_at:type_name -> google.protobuf.Timestamp
+	36, // 48: leat.fleet.v1.Revision.timings:type_name -> leat.distributor.v1.Timings
+	21, // 49: leat.fleet.v1.Revision.fetch_began_at:type_name -> google.protobuf.Timestamp
+	25, // 50: leat.fleet.v1.Revision.fetch_duration:type_name -> google.protobuf.Duration
+	51, // [51:51] is the sub-list for method output_type
+	51, // [51:51] is the sub-list for method input_type
+	51, // [51:51] is the sub-list for extension type_name
+	51, // [51:51] is the sub-list for extension extendee
+	0,  // [0:51] is the sub-list for field type_name
 }
 
 func init() { file_leat_fleet_v1_resources_proto_init() }

@@ -1682,7 +1682,9 @@ type RollbackServiceRequest struct {
 	// The service's name.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// The revision of its history. 0 means the latest one that was healthy, except the current one.
-	Revision      int64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	Revision int64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	// When the pin ends by itself, by the hub's clock: in the future, at most 90 days ahead. Unset: when a person releases it.
+	Until         *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=until,proto3" json:"until,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1729,6 +1731,13 @@ func (x *RollbackServiceRequest) GetRevision() int64 {
 		return x.Revision
 	}
 	return 0
+}
+
+func (x *RollbackServiceRequest) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
 }
 
 // RollbackServiceResponse names the release that the service is pinned to.
@@ -2015,10 +2024,11 @@ const file_leat_fleet_v1_rollout_proto_rawDesc = "" +
 	"\tdecisions\x18\x02 \x01(\x03R\tdecisions\x12\x1e\n" +
 	"\n" +
 	"difference\x18\x03 \x01(\tR\n" +
-	"difference\"H\n" +
+	"difference\"z\n" +
 	"\x16RollbackServiceRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
-	"\brevision\x18\x02 \x01(\x03R\brevision\"O\n" +
+	"\brevision\x18\x02 \x01(\x03R\brevision\x120\n" +
+	"\x05until\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\"O\n" +
 	"\x17RollbackServiceResponse\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x03R\brevision\x12\x18\n" +
 	"\acommits\x18\x02 \x03(\tR\acommits\"+\n" +
@@ -2134,25 +2144,26 @@ var file_leat_fleet_v1_rollout_proto_depIdxs = []int32{
 	31, // 31: leat.fleet.v1.ControlRolloutRequest.until:type_name -> google.protobuf.Timestamp
 	7,  // 32: leat.fleet.v1.ControlRolloutResponse.rollout:type_name -> leat.fleet.v1.Rollout
 	7,  // 33: leat.fleet.v1.ApproveRolloutResponse.rollout:type_name -> leat.fleet.v1.Rollout
-	11, // 34: leat.fleet.v1.RolloutService.ListRollouts:input_type -> leat.fleet.v1.ListRolloutsRequest
-	13, // 35: leat.fleet.v1.RolloutService.GetRollout:input_type -> leat.fleet.v1.GetRolloutRequest
-	15, // 36: leat.fleet.v1.RolloutService.ControlRollout:input_type -> leat.fleet.v1.ControlRolloutRequest
-	17, // 37: leat.fleet.v1.RolloutService.ApproveRollout:input_type -> leat.fleet.v1.ApproveRolloutRequest
-	19, // 38: leat.fleet.v1.RolloutService.ReplayRollout:input_type -> leat.fleet.v1.ReplayRolloutRequest
-	21, // 39: leat.fleet.v1.RolloutService.RollbackService:input_type -> leat.fleet.v1.RollbackServiceRequest
-	23, // 40: leat.fleet.v1.RolloutService.ReleaseService:input_type -> leat.fleet.v1.ReleaseServiceRequest
-	12, // 41: leat.fleet.v1.RolloutService.ListRollouts:output_type -> leat.fleet.v1.ListRolloutsResponse
-	14, // 42: leat.fleet.v1.RolloutService.GetRollout:output_type -> leat.fleet.v1.GetRolloutResponse
-	16, // 43: leat.fleet.v1.RolloutService.ControlRollout:output_type -> leat.fleet.v1.ControlRolloutResponse
-	18, // 44: leat.fleet.v1.RolloutService.ApproveRollout:output_type -> leat.fleet.v1.ApproveRolloutResponse
-	20, // 45: leat.fleet.v1.RolloutService.ReplayRollout:output_type -> leat.fleet.v1.ReplayRolloutResponse
-	22, // 46: leat.fleet.v1.RolloutService.RollbackService:output_type -> leat.fleet.v1.RollbackServiceResponse
-	24, // 47: leat.fleet.v1.RolloutService.ReleaseService:output_type -> leat.fleet.v1.ReleaseServiceResponse
-	41, // [41:48] is the sub-list for method output_type
-	34, // [34:41] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	31, // 34: leat.fleet.v1.RollbackServiceRequest.until:type_name -> google.protobuf.Timestamp
+	11, // 35: leat.fleet.v1.RolloutService.ListRollouts:input_type -> leat.fleet.v1.ListRolloutsRequest
+	13, // 36: leat.fleet.v1.RolloutService.GetRollout:input_type -> leat.fleet.v1.GetRolloutRequest
+	15, // 37: leat.fleet.v1.RolloutService.ControlRollout:input_type -> leat.fleet.v1.ControlRolloutRequest
+	17, // 38: leat.fleet.v1.RolloutService.ApproveRollout:input_type -> leat.fleet.v1.ApproveRolloutRequest
+	19, // 39: leat.fleet.v1.RolloutService.ReplayRollout:input_type -> leat.fleet.v1.ReplayRolloutRequest
+	21, // 40: leat.fleet.v1.RolloutService.RollbackService:input_type -> leat.fleet.v1.RollbackServiceRequest
+	23, // 41: leat.fleet.v1.RolloutService.ReleaseService:input_type -> leat.fleet.v1.ReleaseServiceRequest
+	12, // 42: leat.fleet.v1.RolloutService.ListRollouts:output_type -> leat.fleet.v1.ListRolloutsResponse
+	14, // 43: leat.fleet.v1.RolloutService.GetRollout:output_type -> leat.fleet.v1.GetRolloutResponse
+	16, // 44: leat.fleet.v1.RolloutService.ControlRollout:output_type -> leat.fleet.v1.ControlRolloutResponse
+	18, // 45: leat.fleet.v1.RolloutService.ApproveRollout:output_type -> leat.fleet.v1.ApproveRolloutResponse
+	20, // 46: leat.fleet.v1.RolloutService.ReplayRollout:output_type -> leat.fleet.v1.ReplayRolloutResponse
+	22, // 47: leat.fleet.v1.RolloutService.RollbackService:output_type -> leat.fleet.v1.RollbackServiceResponse
+	24, // 48: leat.fleet.v1.RolloutService.ReleaseService:output_type -> leat.fleet.v1.ReleaseServiceResponse
+	42, // [42:49] is the sub-list for method output_type
+	35, // [35:42] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_leat_fleet_v1_rollout_proto_init() }

@@ -245,6 +245,7 @@ func holdMessage(s *catalog.Service, hold *fleet.Hold) *fleetv1.ContentHold {
 	}
 	if pin := hold.Pin; pin != nil {
 		m.PinnedRevision, m.PinnedBy, m.PinnedAt, m.Reason = pin.Revision, pin.By, catalogwire.Timestamp(pin.At), pin.Reason
+		m.PinnedUntil = catalogwire.Timestamp(pin.Until)
 	}
 	return m
 }

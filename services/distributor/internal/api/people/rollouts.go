@@ -11,8 +11,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
@@ -315,6 +317,10 @@ func (r *Rollouts) RollbackService(ctx context.Context, req *fleetv1.RollbackSer
 	if err != nil {
 		return nil, err
 	}
+	until, err := endOfPin(req.GetUntil())
+	if err != nil {
+		return nil, wire.Error(err)
+	}
 	revisions, err := r.people.d.History.Revisions(ctx, service.UID)
 	if err != nil {
 		return nil, wire.Error(err)
@@ -327,12 +333,21 @@ func (r *Rollouts) RollbackService(ctx context.Context, req *fleetv1.RollbackSer
 	if err != nil {
 		return nil, err
 	}
-	pin := &catalog.Pin{Revision: revision.Number, Content: content, By: c.Name, At: catalog.Now(), Reason: catalog.OriginOf(ctx).Reason}
+	pin := &catalog.Pin{Revision: revision.Number, Content: content, By: c.Name, At: catalog.Now(), Reason: catalog.OriginOf(ctx).Reason, Until: until}
 	if _, err := r.pins.Pin(ctx, service.UID, service.Name, pin); err != nil {
 		return nil, wire.Error(err)
 	}
 	r.people.follow(ctx)
 	return &fleetv1.RollbackServiceResponse{Revision: revision.Number, Commits: revision.Commits}, nil
+}
+
+// endOfPin returns when a pin ends; unset is the zero time. The error is a *fielderr.Error.
+func endOfPin(m *timestamppb.Timestamp) (time.Time, error) {
+	until, err := policywire.End("until", m)
+	if err != nil || until.IsZero() {
+		return until, err
+	}
+	return until, catalog.CheckEnd("until", until)
 }
 
 // ReleaseService implements RolloutServiceHandler.

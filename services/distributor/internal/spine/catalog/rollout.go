@@ -316,6 +316,33 @@ type Pin struct {
 	By       string       `json:"by"`
 	At       time.Time    `json:"at"`
 	Reason   string       `json:"reason,omitempty"`
+	// Until is when it ends. Zero: when a person releases it.
+	Until time.Time `json:"until,omitzero"`
+}
+
+// hasEnded reports whether the pin does not count at a time.
+func (p *Pin) hasEnded(at time.Time) bool { return !p.Until.IsZero() && !at.Before(p.Until) }
+
+// AsOf returns the admission as it counts at a time: without a pin that has ended, and nil if nothing
+// is left. An admission of which nothing has ended is returned itself.
+func (a *Admission) AsOf(at time.Time) *Admission {
+	if a == nil || a.Pin == nil || !a.Pin.hasEnded(at) {
+		return a
+	}
+	if a.Content == nil {
+		return nil
+	}
+	next := *a
+	next.Pin = nil
+	return &next
+}
+
+// NextEnd returns when the pin ends, if that is after a time; otherwise the zero time.
+func (a *Admission) NextEnd(at time.Time) time.Time {
+	if a == nil || a.Pin == nil || !a.Pin.Until.After(at) {
+		return time.Time{}
+	}
+	return a.Pin.Until
 }
 
 // Release returns what rollouts admitted; zero if they do not decide about the service.
