@@ -183,6 +183,30 @@ func (h *hub) measureIdle(b *testing.B) {
 		b.ReportMetric(float64(now>>20), name+"-MiB")
 		b.ReportMetric(float64(highest>>20), name+"-peak-MiB")
 	}
+	if size := h.databaseSize(b); size > 0 {
+		b.ReportMetric(float64(size>>20), "database-MiB")
+	}
+}
+
+// databaseSize returns the bytes of SQLite's files on disk, or 0 for another database.
+func (h *hub) databaseSize(b *testing.B) (bytes int64) {
+	b.Helper()
+	path, isFile := strings.CutPrefix(h.database, "sqlite://")
+	if !isFile {
+		return 0
+	}
+	files, err := filepath.Glob(path + "*") // the database, and its log of writes
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, file := range files {
+		info, err := os.Stat(file)
+		if err != nil {
+			b.Fatal(err)
+		}
+		bytes += info.Size()
+	}
+	return bytes
 }
 
 // measureCommit reports when agents are notified of a commit, and what serving its bundle costs.
