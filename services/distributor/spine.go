@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/leatdev/leat/internal/runtime/app"
 	"github.com/leatdev/leat/internal/runtime/auditout"
 	"github.com/leatdev/leat/internal/runtime/identity"
 	"github.com/leatdev/leat/internal/runtime/serve"
@@ -111,7 +112,7 @@ func (s *spine) open(ctx context.Context, starting *startup) error {
 	s.view = fleet.New(fleet.Params{
 		Store: s.store, Logger: s.logger, Tracer: s.tel.Tracer(scope), Plans: s.plans, Objects: s.objects,
 		Settings: settings, PollInterval: s.cfg.Intervals.CatalogPoll, ReadReportsAfter: readReportsAfter,
-		Changed: changed, Waiting: line,
+		Changed: changed, Waiting: line, HubVersion: app.Version(),
 	})
 	if err := starting.untilAvailable(ctx, s.view.Load); err != nil {
 		return fmt.Errorf("load catalog: %w", err)

@@ -279,7 +279,7 @@ func putService(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 // putCluster stores a cluster in a state that its agent reported: cluster NAME
-// connected|offline|calm|counted.
+// connected|offline|calm|counted|outdated|newer.
 func putCluster(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) != 2 {
 		ts.Fatalf("usage: cluster NAME STATE")
@@ -320,6 +320,11 @@ func putCluster(ts *testscript.TestScript, _ bool, args []string) {
 		overview.Pods, overview.Warnings = &distributorv1.PodsOverview{}, &distributorv1.WarningsOverview{}
 	case "counted":
 		status.Report = &distributorv1.ClusterReport{AgentVersion: "v0.4.0", KubernetesVersion: "v1.35.0", Nodes: 3}
+	case "outdated":
+		status.Report = &distributorv1.ClusterReport{AgentVersion: "v0.4.0", KubernetesVersion: "v1.35.0", Nodes: 3}
+		status.AgentSkew = &fleetv1.AgentSkew{Message: "the agent is too old; upgrade it"}
+	case "newer":
+		status.AgentSkew = &fleetv1.AgentSkew{Newer: true, Message: "the agent is newer\x1b[31m;\nupgrade the hub"}
 	default:
 		ts.Fatalf("unknown state %q", args[1])
 	}

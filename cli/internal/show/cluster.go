@@ -18,7 +18,7 @@ import (
 
 // clusterKind shows clusters.
 var clusterKind = kind{
-	columns: []string{"NAME", "AGENT", "VERSION", "KUBERNETES", "NODES", "SERVICES", "LOCK", "LAST SEEN"},
+	columns: []string{"NAME", "AGENT", "VERSION", "SKEW", "KUBERNETES", "NODES", "SERVICES", "LOCK", "LAST SEEN"},
 	cells:   clusterCells,
 	detail:  clusterDetail,
 }
@@ -28,7 +28,7 @@ func clusterCells(object *fleetv1.Document, now time.Time) []cell {
 	status := c.GetStatus()
 	report := status.GetReport()
 	return []cell{
-		plain(c.GetMetadata().GetName()), agent(status), plain(report.GetAgentVersion()), plain(report.GetKubernetesVersion()),
+		plain(c.GetMetadata().GetName()), agent(status), plain(report.GetAgentVersion()), skew(status.GetAgentSkew()), plain(report.GetKubernetesVersion()),
 		nodes(report), ratio(status.GetServicesHealthy(), status.GetServices()), lock(report.GetLock()), ago(status.GetLastSeenAt(), now),
 	}
 }
@@ -41,6 +41,18 @@ func agent(status *fleetv1.ClusterStatus) cell {
 		return cell{"offline", red}
 	default:
 		return cell{"not enrolled", yellow}
+	}
+}
+
+// skew shows how the version of an agent differs too much from the hub's.
+func skew(s *fleetv1.AgentSkew) cell {
+	switch {
+	case s == nil:
+		return plain("")
+	case s.GetNewer():
+		return cell{"too new", yellow}
+	default:
+		return cell{"too old", yellow}
 	}
 }
 
@@ -86,6 +98,9 @@ func clusterDetail(style Style, now time.Time, object *fleetv1.Document) string 
 		name := cmp.Or(c.GetMetadata().GetName(), "NAME")
 		fmt.Fprintf(&out, "\n%s\n", style.Warn("Its agent removes nothing, because the hub was restored from a backup "+ago(held, now).text+
 			". Put back what is missing, then run: leat cluster release "+name))
+	}
+	if s := status.GetAgentSkew(); s != nil {
+		fmt.Fprintf(&out, "\n%s\n", style.Warn("Version skew: "+oneLine(s.GetMessage())))
 	}
 	facts := slices.Concat(endpointFacts(c.GetSpec()), nodeFacts(overview.GetNodes()), podFacts(overview.GetPods()), agentFacts(report, now))
 	if len(facts) > 0 {

@@ -51,12 +51,12 @@ func TestFollowWritesWhatShows(t *testing.T) {
 	rows.Forget("one")
 	change("one", 3, 8)
 	change("two", 3, 9)
-	want := `NAME   AGENT       VERSION   KUBERNETES   NODES   SERVICES   LOCK   LAST SEEN
-one    connected   -         -            3/3     -          -      1s ago
-two    connected   -         -            3/3     -          -      3s ago
-one    connected   -         -            2/3     -          -      5s ago
-one    connected   -         -            3/3     -          -      7s ago
-one    connected   -         -            3/3     -          -      8s ago
+	want := `NAME   AGENT       VERSION   SKEW   KUBERNETES   NODES   SERVICES   LOCK   LAST SEEN
+one    connected   -         -      -            3/3     -          -      1s ago
+two    connected   -         -      -            3/3     -          -      3s ago
+one    connected   -         -      -            2/3     -          -      5s ago
+one    connected   -         -      -            3/3     -          -      7s ago
+one    connected   -         -      -            3/3     -          -      8s ago
 `
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("rows differ (-want +got):\n%s", diff)

@@ -122,6 +122,8 @@ type Params struct {
 	Waiting *waiting.Line
 	// AtOnce bounds the derivation of services with an edit.
 	AtOnce AtOnce
+	// HubVersion is compared with those of agents. Empty: agents of each version go with it.
+	HubVersion string
 }
 
 // View is the live view. It is safe for concurrent use. Returned values are shared and must not be

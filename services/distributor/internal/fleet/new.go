@@ -38,7 +38,7 @@ func New(p Params) *View {
 	c.contents.specFor, v.reading = admitted.specFor, newReading(v)
 	v.Records = &Records{
 		catalog: c, presence: v.Presence, tallies: v.Tallies, bundleBooks: v.BundleBooks, sources: sources,
-		plans: v.plans, reports: reported, reading: v.reading, admitted: admitted,
+		plans: v.plans, reports: reported, reading: v.reading, admitted: admitted, hubVersion: p.HubVersion,
 	}
 	v.Tallies.isHealthy = v.Records.isHealthy
 	v.refreshes = lookup.NewFlight(lookPause, v.Refresh)

@@ -6,6 +6,7 @@ package fleet_test
 import (
 	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -66,5 +67,36 @@ func TestOverviewsTouchNoPlan(t *testing.T) {
 	}
 	if after, _ := v.Plan("one"); after != before {
 		t.Error("the plan was computed anew")
+	}
+}
+
+// TestClustersHaveTheSkewOfTheirAgents compares the versions of agents with the hub's in the records of
+// clusters.
+func TestClustersHaveTheSkewOfTheirAgents(t *testing.T) {
+	t.Parallel()
+	versions := map[string]string{"old": "v0.2.9", "same": "v0.5.0", "new": "v0.6.0", "unreleased": "0.1.0-dev", "silent": ""}
+	l := &log{}
+	for name, version := range versions {
+		c := cluster(name)
+		c.Agent.Report.AgentVersion = version
+		l.add(catalog.Changes{Clusters: []*catalog.Cluster{c}})
+	}
+	v := fleet.New(fleet.Params{
+		Store: l, Logger: slog.New(slog.DiscardHandler), Tracer: noop.NewTracerProvider().Tracer(""),
+		Plans: fanout.NewHub[string](0), Objects: fanout.NewHub[catalog.Key](0), PollInterval: time.Second, HubVersion: "0.5.0",
+	})
+	if err := v.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for name, version := range versions {
+		record, _ := v.Records.Get(catalog.Key{Kind: catalog.KindCluster, Name: name})
+		got := record.Cluster.AgentSkew
+		if isOutside := name == "old" || name == "new"; (got != nil) != isOutside {
+			t.Errorf("%s, version %q: got the skew %+v", name, version, got)
+			continue
+		}
+		if got != nil && (got.IsNewer != (name == "new") || !strings.Contains(got.Message, version[1:]) || !strings.Contains(got.Message, "0.5.0")) {
+			t.Errorf("%s: got %+v, want both versions", name, got)
+		}
 	}
 }

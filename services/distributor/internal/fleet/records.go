@@ -6,6 +6,7 @@ package fleet
 import (
 	"slices"
 
+	"github.com/leatdev/leat/services/distributor/internal/problems"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
@@ -42,6 +43,7 @@ type Records struct {
 	reports     *reports
 	reading     *reading
 	admitted    *admissions
+	hubVersion  string
 }
 
 // ServicesNamed returns the services of a local name, by cluster.
@@ -126,6 +128,7 @@ func (r *Records) clusterStatus(cluster *catalog.Cluster) ClusterStatus {
 		Enrolled:    cluster.Agent.Enrolled(),
 		Report:      cluster.Agent.Report,
 		PlanVersion: cluster.Agent.PlanVersion,
+		AgentSkew:   problems.SkewOf(r.hubVersion, cluster.Agent.Report.AgentVersion),
 	}
 	s.Connected, s.LastSeenAt = r.presence.presenceOf(cluster)
 	for _, tally := range r.tallies.TalliesOf(cluster.Name) {

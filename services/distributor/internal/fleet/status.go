@@ -14,6 +14,7 @@ import (
 	"github.com/leatdev/leat/internal/contract/reason"
 	"github.com/leatdev/leat/internal/contract/renderstep"
 	"github.com/leatdev/leat/services/distributor/internal/delivery/plan"
+	"github.com/leatdev/leat/services/distributor/internal/problems"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
@@ -58,6 +59,8 @@ type ClusterStatus struct {
 	PlanVersion     string
 	Services        int
 	ServicesHealthy int
+	// AgentSkew is nil if the agent's version goes with the hub's.
+	AgentSkew *problems.Skew
 }
 
 // serviceFacts is everything that a service's status is derived from. Its methods are pure.

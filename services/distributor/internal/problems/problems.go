@@ -188,9 +188,9 @@ func ofCluster(row *find.Row, uses *Uses) []Item {
 			"give each service an account, and set LEAT_AGENT_LOCK_DOWN in the cluster"
 		items = append(items, item)
 	}
-	if message := skewOf(uses.hubVersion(), cluster.Agent.Report.AgentVersion); message != "" {
+	if skew := SkewOf(uses.hubVersion(), cluster.Agent.Report.AgentVersion); skew != nil {
 		item.Severity, item.Reason, item.Since, item.Filter = Warning, reason.AgentVersionSkew, time.Time{}, "version="+cluster.Agent.Report.AgentVersion
-		item.Message = message
+		item.Message = skew.Message
 		items = append(items, item)
 	}
 	return items

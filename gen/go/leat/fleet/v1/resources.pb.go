@@ -237,8 +237,11 @@ type ClusterStatus struct {
 	// Since when its agent removes nothing, because the hub was restored from a backup. Unset: it
 	// removes what leaves its plan. ReleaseCluster unsets it.
 	RemovalsHeldSince *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=removals_held_since,json=removalsHeldSince,proto3" json:"removals_held_since,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// How the agent's version differs too much from the hub's. Unset: the hub is tested with it, or one of the two versions
+	// was never released.
+	AgentSkew     *AgentSkew `protobuf:"bytes,11,opt,name=agent_skew,json=agentSkew,proto3" json:"agent_skew,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ClusterStatus) Reset() {
@@ -327,6 +330,68 @@ func (x *ClusterStatus) GetRemovalsHeldSince() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *ClusterStatus) GetAgentSkew() *AgentSkew {
+	if x != nil {
+		return x.AgentSkew
+	}
+	return nil
+}
+
+// AgentSkew is the version of an agent that the hub is not tested with.
+type AgentSkew struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The agent is newer than the hub. False: it is more than two minor versions older.
+	Newer bool `protobuf:"varint,1,opt,name=newer,proto3" json:"newer,omitempty"`
+	// A sentence with both versions and what to do.
+	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AgentSkew) Reset() {
+	*x = AgentSkew{}
+	mi := &file_leat_fleet_v1_resources_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AgentSkew) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AgentSkew) ProtoMessage() {}
+
+func (x *AgentSkew) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_fleet_v1_resources_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AgentSkew.ProtoReflect.Descriptor instead.
+func (*AgentSkew) Descriptor() ([]byte, []int) {
+	return file_leat_fleet_v1_resources_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *AgentSkew) GetNewer() bool {
+	if x != nil {
+		return x.Newer
+	}
+	return false
+}
+
+func (x *AgentSkew) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
 // Repository is an upstream. People who may get a service that names it see its name, state, type and URL.
 type Repository struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -342,7 +407,7 @@ type Repository struct {
 
 func (x *Repository) Reset() {
 	*x = Repository{}
-	mi := &file_leat_fleet_v1_resources_proto_msgTypes[3]
+	mi := &file_leat_fleet_v1_resources_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -354,7 +419,7 @@ func (x *Repository) String() string {
 func (*Repository) ProtoMessage() {}
 
 func (x *Repository) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_resources_proto_msgTypes[3]
+	mi := &file_leat_fleet_v1_resources_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -367,7 +432,7 @@ func (x *Repository) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Repository.ProtoReflect.Descriptor instead.
 func (*Repository) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_resources_proto_rawDescGZIP(), []int{3}
+	return file_leat_fleet_v1_resources_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Repository) GetMetadata() *v1.Metadata {
@@ -444,7 +509,7 @@ type RepositorySpec struct {
 
 func (x *RepositorySpec) Reset() {
 	*x = RepositorySpec{}
-	mi := &file_leat_fleet_v1_resources_proto_msgTypes[4]
+	mi := &file_leat_fleet_v1_resources_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -456,7 +521,7 @@ func (x *RepositorySpec) String() string {
 func (*RepositorySpec) ProtoMessage() {}
 
 func (x *RepositorySpec) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_resources_proto_msgTypes[4]
+	mi := &file_leat_fleet_v1_resources_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -469,7 +534,7 @@ func (x *RepositorySpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RepositorySpec.ProtoReflect.Descriptor instead.
 func (*RepositorySpec) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_resources_proto_rawDescGZIP(), []int{4}
+	return file_leat_fleet_v1_resources_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *RepositorySpec) GetType() v12.RepositoryType {
@@ -586,7 +651,7 @@ type Service struct {
 
 func (x *Service) Reset() {
 	*x = Service{}
-	mi := &file_leat_fleet_v1_resources_proto_msgTypes[5]
+	mi := &file_leat_fleet_v1_resources_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -598,7 +663,7 @@ func (x *Service) String() string {
 func (*Service) ProtoMessage() {}
 
 func (x *Service) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_resources_proto_msgTypes[5]
+	mi := &file_leat_fleet_v1_resources_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -611,7 +676,7 @@ func (x *Service) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Service.ProtoReflect.Descriptor instead.
 func (*Service) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_resources_proto_rawDescGZIP(), []int{5}
+	return file_leat_fleet_v1_resources_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Service) GetMetadata() *v1.Metadata {
@@ -675,7 +740,7 @@ type ServiceSpec struct {
 
 func (x *ServiceSpec) Reset() {
 	*x = ServiceSpec{}
-	mi := &file_leat_fleet_v1_resources_proto_msgTypes[6]
+	mi := &file_leat_fleet_v1_resources_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -687,7 +752,7 @@ func (x *ServiceSpec) String() string {
 func (*ServiceSpec) ProtoMessage() {}
 
 func (x *ServiceSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_resources_proto_msgTypes[6]
+	mi := &file_leat_fleet_v1_resources_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -700,7 +765,7 @@ func (x *ServiceSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServiceSpec.ProtoReflect.Descriptor instead.
 func (*ServiceSpec) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_resources_proto_rawDescGZIP(), []int{6}
+	return file_leat_fleet_v1_resources_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ServiceSpec) GetCluster() string {
@@ -818,7 +883,7 @@ type ServiceConfig struct {
 
 func (x *ServiceConfig) Reset() {
 	*x = ServiceConfig{}
-	mi := &file_leat_fleet_v1_resources_proto_msgTypes[7]
+	mi := &file_leat_fleet_v1_resources_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -830,7 +895,7 @@ func (x *ServiceConfig) String() string {
 func (*ServiceConfig) ProtoMessage() {}
 
 func (x *ServiceConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_resources_proto_msgTypes[7]
+	mi := &file_leat_fleet_v1_resources_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -843,7 +908,7 @@ func (x *ServiceConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServiceConfig.ProtoReflect.Descriptor instead.
 func (*ServiceConfig) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_resources_proto_rawDescGZIP(), []int{7}
+	return file_leat_fleet_v1_resources_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ServiceConfig) GetValues() map[string]string {
@@ -895,7 +960,7 @@ type SyncOptions struct {
 
 func (x *SyncOptions) Reset() {
 	*x = SyncOptions{}
-	mi := &file_leat_fleet_v1_resources_proto_msgTypes[8]
+	mi := &file_leat_fleet_v1_resources_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -907,7 +972,7 @@ func (x *SyncOptions) String() string {
 func (*SyncOptions) ProtoMessage() {}
 
 func (x *SyncOptions) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_resources_proto_msgTypes[8]
+	mi := &file_leat_fleet_v1_resources_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -920,7 +985,7 @@ func (x *SyncOptions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncOptions.ProtoReflect.Descriptor instead.
 func (*SyncOptions) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_resources_proto_rawDescGZIP(), []int{8}
+	return file_leat_fleet_v1_resources_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *SyncOptions) GetPrune() bool {
@@ -993,7 +1058,7 @@ type ServiceStatus struct {
 
 func (x *ServiceStatus) Reset() {
 	*x = ServiceStatus{}
-	mi := &file_leat_fleet_v1_resources_proto_msgTypes[9]
+	mi := &file_leat_fleet_v1_resources_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1005,7 +1070,7 @@ func (x *ServiceStatus) String() string {
 func (*ServiceStatus) ProtoMessage() {}
 
 func (x *ServiceStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_resources_proto_msgTypes[9]
+	mi := &file_leat_fleet_v1_resources_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1018,7 +1083,7 @@ func (x *ServiceStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServiceStatus.ProtoReflect.Descriptor instead.
 func (*ServiceStatus) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_resources_proto_rawDescGZIP(), []int{9}
+	return file_leat_fleet_v1_resources_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ServiceStatus) GetPhase() v1.ServicePhase {
@@ -1127,7 +1192,7 @@ type ServiceException struct {
 
 func (x *ServiceException) Reset() {
 	*x = ServiceException{}
-	mi := &file_leat_fleet_v1_resources_proto_msgTypes[10]
+	mi := &file_leat_fleet_v1_resources_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1139,7 +1204,7 @@ func (x *ServiceException) String() string {
 func (*ServiceException) ProtoMessage() {}
 
 func (x *ServiceException) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_resources_proto_msgTypes[10]
+	mi := &file_leat_fleet_v1_resources_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1152,7 +1217,7 @@ func (x *ServiceException) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServiceException.ProtoReflect.Descriptor instead.
 func (*ServiceException) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_resources_proto_rawDescGZIP(), []int{10}
+	return file_leat_fleet_v1_resources_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ServiceException) GetPaused() bool {
@@ -1226,7 +1291,7 @@ type ContentHold struct {
 
 func (x *ContentHold) Reset() {
 	*x = ContentHold{}
-	mi := &file_leat_fleet_v1_resources_proto_msgTypes[11]
+	mi := &file_leat_fleet_v1_resources_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1238,7 +1303,7 @@ func (x *ContentHold) String() string {
 func (*ContentHold) ProtoMessage() {}
 
 func (x *ContentHold) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_resources_proto_msgTypes[11]
+	mi := &file_leat_fleet_v1_resources_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1251,7 +1316,7 @@ func (x *ContentHold) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContentHold.ProtoReflect.Descriptor instead.
 func (*ContentHold) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_resources_proto_rawDescGZIP(), []int{11}
+	return file_leat_fleet_v1_resources_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ContentHold) GetCommits() []string {
@@ -1334,7 +1399,7 @@ type EditRollout struct {
 
 func (x *EditRollout) Reset() {
 	*x = EditRollout{}
-	mi := &file_leat_fleet_v1_resources_proto_msgTypes[12]
+	mi := &file_leat_fleet_v1_resources_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1346,7 +1411,7 @@ func (x *EditRollout) String() string {
 func (*EditRollout) ProtoMessage() {}
 
 func (x *EditRollout) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_resources_proto_msgTypes[12]
+	mi := &file_leat_fleet_v1_resources_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1359,7 +1424,7 @@ func (x *EditRollout) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditRollout.ProtoReflect.Descriptor instead.
 func (*EditRollout) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_resources_proto_rawDescGZIP(), []int{12}
+	return file_leat_fleet_v1_resources_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *EditRollout) GetPolicy() string {
@@ -1406,7 +1471,7 @@ type SourceStatus struct {
 
 func (x *SourceStatus) Reset() {
 	*x = SourceStatus{}
-	mi := &file_leat_fleet_v1_resources_proto_msgTypes[13]
+	mi := &file_leat_fleet_v1_resources_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1418,7 +1483,7 @@ func (x *SourceStatus) String() string {
 func (*SourceStatus) ProtoMessage() {}
 
 func (x *SourceStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_resources_proto_msgTypes[13]
+	mi := &file_leat_fleet_v1_resources_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1431,7 +1496,7 @@ func (x *SourceStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceStatus.ProtoReflect.Descriptor instead.
 func (*SourceStatus) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_resources_proto_rawDescGZIP(), []int{13}
+	return file_leat_fleet_v1_resources_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *SourceStatus) GetSnapshot() *v1.Snapshot {
@@ -1502,7 +1567,7 @@ type Revision struct {
 
 func (x *Revision) Reset() {
 	*x = Revision{}
-	mi := &file_leat_fleet_v1_resources_proto_msgTypes[14]
+	mi := &file_leat_fleet_v1_resources_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1514,7 +1579,7 @@ func (x *Revision) String() string {
 func (*Revision) ProtoMessage() {}
 
 func (x *Revision) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_resources_proto_msgTypes[14]
+	mi := &file_leat_fleet_v1_resources_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1527,7 +1592,7 @@ func (x *Revision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revision.ProtoReflect.Descriptor instead.
 func (*Revision) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_resources_proto_rawDescGZIP(), []int{14}
+	return file_leat_fleet_v1_resources_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Revision) GetNumber() int64 {
@@ -1662,7 +1727,7 @@ const file_leat_fleet_v1_resources_proto_rawDesc = "" +
 	"\vClusterSpec\x12&\n" +
 	"\vdescription\x18\x01 \x01(\tB\x04\xa8\x9f\x19\x01R\vdescription\x127\n" +
 	"\x05agent\x18\x02 \x01(\v2\x1b.leat.type.v1.AgentSettingsB\x04\xa8\x9f\x19\bR\x05agent\x12+\n" +
-	"\x0eagent_endpoint\x18\x03 \x01(\tB\x04\xa8\x9f\x19\tR\ragentEndpoint\"\xf9\x02\n" +
+	"\x0eagent_endpoint\x18\x03 \x01(\tB\x04\xa8\x9f\x19\tR\ragentEndpoint\"\xb2\x03\n" +
 	"\rClusterStatus\x12\x1a\n" +
 	"\benrolled\x18\x01 \x01(\bR\benrolled\x12\x1c\n" +
 	"\tconnected\x18\x02 \x01(\bR\tconnected\x12<\n" +
@@ -1673,7 +1738,12 @@ const file_leat_fleet_v1_resources_proto_rawDesc = "" +
 	"\bservices\x18\x06 \x01(\x05R\bservices\x12)\n" +
 	"\x10services_healthy\x18\a \x01(\x05R\x0fservicesHealthy\x12J\n" +
 	"\x13removals_held_since\x18\n" +
-	" \x01(\v2\x1a.google.protobuf.TimestampR\x11removalsHeldSince\"\xdb\x01\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\x11removalsHeldSince\x127\n" +
+	"\n" +
+	"agent_skew\x18\v \x01(\v2\x18.leat.fleet.v1.AgentSkewR\tagentSkew\";\n" +
+	"\tAgentSkew\x12\x14\n" +
+	"\x05newer\x18\x01 \x01(\bR\x05newer\x12\x18\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"\xdb\x01\n" +
 	"\n" +
 	"Repository\x122\n" +
 	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x127\n" +
@@ -1829,103 +1899,105 @@ func file_leat_fleet_v1_resources_proto_rawDescGZIP() []byte {
 }
 
 var file_leat_fleet_v1_resources_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_leat_fleet_v1_resources_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_leat_fleet_v1_resources_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_leat_fleet_v1_resources_proto_goTypes = []any{
 	(RevisionOutcome)(0),          // 0: leat.fleet.v1.RevisionOutcome
 	(*Cluster)(nil),               // 1: leat.fleet.v1.Cluster
 	(*ClusterSpec)(nil),           // 2: leat.fleet.v1.ClusterSpec
 	(*ClusterStatus)(nil),         // 3: leat.fleet.v1.ClusterStatus
-	(*Repository)(nil),            // 4: leat.fleet.v1.Repository
-	(*RepositorySpec)(nil),        // 5: leat.fleet.v1.RepositorySpec
-	(*Service)(nil),               // 6: leat.fleet.v1.Service
-	(*ServiceSpec)(nil),           // 7: leat.fleet.v1.ServiceSpec
-	(*ServiceConfig)(nil),         // 8: leat.fleet.v1.ServiceConfig
-	(*SyncOptions)(nil),           // 9: leat.fleet.v1.SyncOptions
-	(*ServiceStatus)(nil),         // 10: leat.fleet.v1.ServiceStatus
-	(*ServiceException)(nil),      // 11: leat.fleet.v1.ServiceException
-	(*ContentHold)(nil),           // 12: leat.fleet.v1.ContentHold
-	(*EditRollout)(nil),           // 13: leat.fleet.v1.EditRollout
-	(*SourceStatus)(nil),          // 14: leat.fleet.v1.SourceStatus
-	(*Revision)(nil),              // 15: leat.fleet.v1.Revision
-	nil,                           // 16: leat.fleet.v1.ServiceConfig.ValuesEntry
-	nil,                           // 17: leat.fleet.v1.ServiceConfig.SecretsEntry
-	nil,                           // 18: leat.fleet.v1.ServiceConfig.ReferencesEntry
-	(*v1.Metadata)(nil),           // 19: leat.type.v1.Metadata
-	(*v1.AgentSettings)(nil),      // 20: leat.type.v1.AgentSettings
-	(*timestamppb.Timestamp)(nil), // 21: google.protobuf.Timestamp
-	(*v11.ClusterReport)(nil),     // 22: leat.distributor.v1.ClusterReport
-	(*v12.RepositoryState)(nil),   // 23: leat.gitcache.v1.RepositoryState
-	(v12.RepositoryType)(0),       // 24: leat.gitcache.v1.RepositoryType
-	(*durationpb.Duration)(nil),   // 25: google.protobuf.Duration
-	(*v12.Credential)(nil),        // 26: leat.gitcache.v1.Credential
-	(*v12.Verification)(nil),      // 27: leat.gitcache.v1.Verification
-	(*v1.Source)(nil),             // 28: leat.type.v1.Source
-	(v11.Renderer)(0),             // 29: leat.distributor.v1.Renderer
-	(*v1.SyncPolicy)(nil),         // 30: leat.type.v1.SyncPolicy
-	(*v1.RenderStep)(nil),         // 31: leat.type.v1.RenderStep
-	(v1.ServicePhase)(0),          // 32: leat.type.v1.ServicePhase
-	(*v1.Problem)(nil),            // 33: leat.type.v1.Problem
-	(*v11.ServiceReport)(nil),     // 34: leat.distributor.v1.ServiceReport
-	(*v1.Snapshot)(nil),           // 35: leat.type.v1.Snapshot
-	(*v11.Timings)(nil),           // 36: leat.distributor.v1.Timings
+	(*AgentSkew)(nil),             // 4: leat.fleet.v1.AgentSkew
+	(*Repository)(nil),            // 5: leat.fleet.v1.Repository
+	(*RepositorySpec)(nil),        // 6: leat.fleet.v1.RepositorySpec
+	(*Service)(nil),               // 7: leat.fleet.v1.Service
+	(*ServiceSpec)(nil),           // 8: leat.fleet.v1.ServiceSpec
+	(*ServiceConfig)(nil),         // 9: leat.fleet.v1.ServiceConfig
+	(*SyncOptions)(nil),           // 10: leat.fleet.v1.SyncOptions
+	(*ServiceStatus)(nil),         // 11: leat.fleet.v1.ServiceStatus
+	(*ServiceException)(nil),      // 12: leat.fleet.v1.ServiceException
+	(*ContentHold)(nil),           // 13: leat.fleet.v1.ContentHold
+	(*EditRollout)(nil),           // 14: leat.fleet.v1.EditRollout
+	(*SourceStatus)(nil),          // 15: leat.fleet.v1.SourceStatus
+	(*Revision)(nil),              // 16: leat.fleet.v1.Revision
+	nil,                           // 17: leat.fleet.v1.ServiceConfig.ValuesEntry
+	nil,                           // 18: leat.fleet.v1.ServiceConfig.SecretsEntry
+	nil,                           // 19: leat.fleet.v1.ServiceConfig.ReferencesEntry
+	(*v1.Metadata)(nil),           // 20: leat.type.v1.Metadata
+	(*v1.AgentSettings)(nil),      // 21: leat.type.v1.AgentSettings
+	(*timestamppb.Timestamp)(nil), // 22: google.protobuf.Timestamp
+	(*v11.ClusterReport)(nil),     // 23: leat.distributor.v1.ClusterReport
+	(*v12.RepositoryState)(nil),   // 24: leat.gitcache.v1.RepositoryState
+	(v12.RepositoryType)(0),       // 25: leat.gitcache.v1.RepositoryType
+	(*durationpb.Duration)(nil),   // 26: google.protobuf.Duration
+	(*v12.Credential)(nil),        // 27: leat.gitcache.v1.Credential
+	(*v12.Verification)(nil),      // 28: leat.gitcache.v1.Verification
+	(*v1.Source)(nil),             // 29: leat.type.v1.Source
+	(v11.Renderer)(0),             // 30: leat.distributor.v1.Renderer
+	(*v1.SyncPolicy)(nil),         // 31: leat.type.v1.SyncPolicy
+	(*v1.RenderStep)(nil),         // 32: leat.type.v1.RenderStep
+	(v1.ServicePhase)(0),          // 33: leat.type.v1.ServicePhase
+	(*v1.Problem)(nil),            // 34: leat.type.v1.Problem
+	(*v11.ServiceReport)(nil),     // 35: leat.distributor.v1.ServiceReport
+	(*v1.Snapshot)(nil),           // 36: leat.type.v1.Snapshot
+	(*v11.Timings)(nil),           // 37: leat.distributor.v1.Timings
 }
 var file_leat_fleet_v1_resources_proto_depIdxs = []int32{
-	19, // 0: leat.fleet.v1.Cluster.metadata:type_name -> leat.type.v1.Metadata
+	20, // 0: leat.fleet.v1.Cluster.metadata:type_name -> leat.type.v1.Metadata
 	2,  // 1: leat.fleet.v1.Cluster.spec:type_name -> leat.fleet.v1.ClusterSpec
 	3,  // 2: leat.fleet.v1.Cluster.status:type_name -> leat.fleet.v1.ClusterStatus
-	20, // 3: leat.fleet.v1.ClusterSpec.agent:type_name -> leat.type.v1.AgentSettings
-	21, // 4: leat.fleet.v1.ClusterStatus.last_seen_at:type_name -> google.protobuf.Timestamp
-	22, // 5: leat.fleet.v1.ClusterStatus.report:type_name -> leat.distributor.v1.ClusterReport
-	21, // 6: leat.fleet.v1.ClusterStatus.removals_held_since:type_name -> google.protobuf.Timestamp
-	19, // 7: leat.fleet.v1.Repository.metadata:type_name -> leat.type.v1.Metadata
-	5,  // 8: leat.fleet.v1.Repository.spec:type_name -> leat.fleet.v1.RepositorySpec
-	23, // 9: leat.fleet.v1.Repository.status:type_name -> leat.gitcache.v1.RepositoryState
-	24, // 10: leat.fleet.v1.RepositorySpec.type:type_name -> leat.gitcache.v1.RepositoryType
-	25, // 11: leat.fleet.v1.RepositorySpec.poll_interval:type_name -> google.protobuf.Duration
-	26, // 12: leat.fleet.v1.RepositorySpec.credential:type_name -> leat.gitcache.v1.Credential
-	27, // 13: leat.fleet.v1.RepositorySpec.verification:type_name -> leat.gitcache.v1.Verification
-	19, // 14: leat.fleet.v1.Service.metadata:type_name -> leat.type.v1.Metadata
-	7,  // 15: leat.fleet.v1.Service.spec:type_name -> leat.fleet.v1.ServiceSpec
-	10, // 16: leat.fleet.v1.Service.status:type_name -> leat.fleet.v1.ServiceStatus
-	28, // 17: leat.fleet.v1.ServiceSpec.sources:type_name -> leat.type.v1.Source
-	29, // 18: leat.fleet.v1.ServiceSpec.renderer:type_name -> leat.distributor.v1.Renderer
-	9,  // 19: leat.fleet.v1.ServiceSpec.sync:type_name -> leat.fleet.v1.SyncOptions
-	21, // 20: leat.fleet.v1.ServiceSpec.paused_until:type_name -> google.protobuf.Timestamp
-	8,  // 21: leat.fleet.v1.ServiceSpec.config:type_name -> leat.fleet.v1.ServiceConfig
-	30, // 22: leat.fleet.v1.ServiceSpec.policy:type_name -> leat.type.v1.SyncPolicy
-	31, // 23: leat.fleet.v1.ServiceSpec.render:type_name -> leat.type.v1.RenderStep
-	16, // 24: leat.fleet.v1.ServiceConfig.values:type_name -> leat.fleet.v1.ServiceConfig.ValuesEntry
-	17, // 25: leat.fleet.v1.ServiceConfig.secrets:type_name -> leat.fleet.v1.ServiceConfig.SecretsEntry
-	18, // 26: leat.fleet.v1.ServiceConfig.references:type_name -> leat.fleet.v1.ServiceConfig.ReferencesEntry
-	25, // 27: leat.fleet.v1.SyncOptions.health_timeout:type_name -> google.protobuf.Duration
-	32, // 28: leat.fleet.v1.ServiceStatus.phase:type_name -> leat.type.v1.ServicePhase
-	33, // 29: leat.fleet.v1.ServiceStatus.problem:type_name -> leat.type.v1.Problem
-	14, // 30: leat.fleet.v1.ServiceStatus.sources:type_name -> leat.fleet.v1.SourceStatus
-	34, // 31: leat.fleet.v1.ServiceStatus.report:type_name -> leat.distributor.v1.ServiceReport
-	12, // 32: leat.fleet.v1.ServiceStatus.hold:type_name -> leat.fleet.v1.ContentHold
-	11, // 33: leat.fleet.v1.ServiceStatus.exception:type_name -> leat.fleet.v1.ServiceException
-	13, // 34: leat.fleet.v1.ServiceStatus.rollout:type_name -> leat.fleet.v1.EditRollout
-	21, // 35: leat.fleet.v1.ServiceException.at:type_name -> google.protobuf.Timestamp
-	21, // 36: leat.fleet.v1.ServiceException.paused_until:type_name -> google.protobuf.Timestamp
-	21, // 37: leat.fleet.v1.ContentHold.pinned_at:type_name -> google.protobuf.Timestamp
-	21, // 38: leat.fleet.v1.ContentHold.pinned_until:type_name -> google.protobuf.Timestamp
-	35, // 39: leat.fleet.v1.SourceStatus.snapshot:type_name -> leat.type.v1.Snapshot
-	33, // 40: leat.fleet.v1.SourceStatus.problem:type_name -> leat.type.v1.Problem
-	21, // 41: leat.fleet.v1.SourceStatus.resolved_at:type_name -> google.protobuf.Timestamp
-	0,  // 42: leat.fleet.v1.Revision.outcome:type_name -> leat.fleet.v1.RevisionOutcome
-	33, // 43: leat.fleet.v1.Revision.problem:type_name -> leat.type.v1.Problem
-	21, // 44: leat.fleet.v1.Revision.planned_at:type_name -> google.protobuf.Timestamp
-	21, // 45: leat.fleet.v1.Revision.applied_at:type_name -> google.protobuf.Timestamp
-	21, // 46: leat.fleet.v1.Revision.healthy_at:type_name -> google.protobuf.Timestamp
-	21, // 47: leat.fleet.v1.Revision.superseded_at:type_name -> google.protobuf.Timestamp
-	36, // 48: leat.fleet.v1.Revision.timings:type_name -> leat.distributor.v1.Timings
-	21, // 49: leat.fleet.v1.Revision.fetch_began_at:type_name -> google.protobuf.Timestamp
-	25, // 50: leat.fleet.v1.Revision.fetch_duration:type_name -> google.protobuf.Duration
-	51, // [51:51] is the sub-list for method output_type
-	51, // [51:51] is the sub-list for method input_type
-	51, // [51:51] is the sub-list for extension type_name
-	51, // [51:51] is the sub-list for extension extendee
-	0,  // [0:51] is the sub-list for field type_name
+	21, // 3: leat.fleet.v1.ClusterSpec.agent:type_name -> leat.type.v1.AgentSettings
+	22, // 4: leat.fleet.v1.ClusterStatus.last_seen_at:type_name -> google.protobuf.Timestamp
+	23, // 5: leat.fleet.v1.ClusterStatus.report:type_name -> leat.distributor.v1.ClusterReport
+	22, // 6: leat.fleet.v1.ClusterStatus.removals_held_since:type_name -> google.protobuf.Timestamp
+	4,  // 7: leat.fleet.v1.ClusterStatus.agent_skew:type_name -> leat.fleet.v1.AgentSkew
+	20, // 8: leat.fleet.v1.Repository.metadata:type_name -> leat.type.v1.Metadata
+	6,  // 9: leat.fleet.v1.Repository.spec:type_name -> leat.fleet.v1.RepositorySpec
+	24, // 10: leat.fleet.v1.Repository.status:type_name -> leat.gitcache.v1.RepositoryState
+	25, // 11: leat.fleet.v1.RepositorySpec.type:type_name -> leat.gitcache.v1.RepositoryType
+	26, // 12: leat.fleet.v1.RepositorySpec.poll_interval:type_name -> google.protobuf.Duration
+	27, // 13: leat.fleet.v1.RepositorySpec.credential:type_name -> leat.gitcache.v1.Credential
+	28, // 14: leat.fleet.v1.RepositorySpec.verification:type_name -> leat.gitcache.v1.Verification
+	20, // 15: leat.fleet.v1.Service.metadata:type_name -> leat.type.v1.Metadata
+	8,  // 16: leat.fleet.v1.Service.spec:type_name -> leat.fleet.v1.ServiceSpec
+	11, // 17: leat.fleet.v1.Service.status:type_name -> leat.fleet.v1.ServiceStatus
+	29, // 18: leat.fleet.v1.ServiceSpec.sources:type_name -> leat.type.v1.Source
+	30, // 19: leat.fleet.v1.ServiceSpec.renderer:type_name -> leat.distributor.v1.Renderer
+	10, // 20: leat.fleet.v1.ServiceSpec.sync:type_name -> leat.fleet.v1.SyncOptions
+	22, // 21: leat.fleet.v1.ServiceSpec.paused_until:type_name -> google.protobuf.Timestamp
+	9,  // 22: leat.fleet.v1.ServiceSpec.config:type_name -> leat.fleet.v1.ServiceConfig
+	31, // 23: leat.fleet.v1.ServiceSpec.policy:type_name -> leat.type.v1.SyncPolicy
+	32, // 24: leat.fleet.v1.ServiceSpec.render:type_name -> leat.type.v1.RenderStep
+	17, // 25: leat.fleet.v1.ServiceConfig.values:type_name -> leat.fleet.v1.ServiceConfig.ValuesEntry
+	18, // 26: leat.fleet.v1.ServiceConfig.secrets:type_name -> leat.fleet.v1.ServiceConfig.SecretsEntry
+	19, // 27: leat.fleet.v1.ServiceConfig.references:type_name -> leat.fleet.v1.ServiceConfig.ReferencesEntry
+	26, // 28: leat.fleet.v1.SyncOptions.health_timeout:type_name -> google.protobuf.Duration
+	33, // 29: leat.fleet.v1.ServiceStatus.phase:type_name -> leat.type.v1.ServicePhase
+	34, // 30: leat.fleet.v1.ServiceStatus.problem:type_name -> leat.type.v1.Problem
+	15, // 31: leat.fleet.v1.ServiceStatus.sources:type_name -> leat.fleet.v1.SourceStatus
+	35, // 32: leat.fleet.v1.ServiceStatus.report:type_name -> leat.distributor.v1.ServiceReport
+	13, // 33: leat.fleet.v1.ServiceStatus.hold:type_name -> leat.fleet.v1.ContentHold
+	12, // 34: leat.fleet.v1.ServiceStatus.exception:type_name -> leat.fleet.v1.ServiceException
+	14, // 35: leat.fleet.v1.ServiceStatus.rollout:type_name -> leat.fleet.v1.EditRollout
+	22, // 36: leat.fleet.v1.ServiceException.at:type_name -> google.protobuf.Timestamp
+	22, // 37: leat.fleet.v1.ServiceException.paused_until:type_name -> google.protobuf.Timestamp
+	22, // 38: leat.fleet.v1.ContentHold.pinned_at:type_name -> google.protobuf.Timestamp
+	22, // 39: leat.fleet.v1.ContentHold.pinned_until:type_name -> google.protobuf.Timestamp
+	36, // 40: leat.fleet.v1.SourceStatus.snapshot:type_name -> leat.type.v1.Snapshot
+	34, // 41: leat.fleet.v1.SourceStatus.problem:type_name -> leat.type.v1.Problem
+	22, // 42: leat.fleet.v1.SourceStatus.resolved_at:type_name -> google.protobuf.Timestamp
+	0,  // 43: leat.fleet.v1.Revision.outcome:type_name -> leat.fleet.v1.RevisionOutcome
+	34, // 44: leat.fleet.v1.Revision.problem:type_name -> leat.type.v1.Problem
+	22, // 45: leat.fleet.v1.Revision.planned_at:type_name -> google.protobuf.Timestamp
+	22, // 46: leat.fleet.v1.Revision.applied_at:type_name -> google.protobuf.Timestamp
+	22, // 47: leat.fleet.v1.Revision.healthy_at:type_name -> google.protobuf.Timestamp
+	22, // 48: leat.fleet.v1.Revision.superseded_at:type_name -> google.protobuf.Timestamp
+	37, // 49: leat.fleet.v1.Revision.timings:type_name -> leat.distributor.v1.Timings
+	22, // 50: leat.fleet.v1.Revision.fetch_began_at:type_name -> google.protobuf.Timestamp
+	26, // 51: leat.fleet.v1.Revision.fetch_duration:type_name -> google.protobuf.Duration
+	52, // [52:52] is the sub-list for method output_type
+	52, // [52:52] is the sub-list for method input_type
+	52, // [52:52] is the sub-list for extension type_name
+	52, // [52:52] is the sub-list for extension extendee
+	0,  // [0:52] is the sub-list for field type_name
 }
 
 func init() { file_leat_fleet_v1_resources_proto_init() }
@@ -1933,15 +2005,15 @@ func file_leat_fleet_v1_resources_proto_init() {
 	if File_leat_fleet_v1_resources_proto != nil {
 		return
 	}
-	file_leat_fleet_v1_resources_proto_msgTypes[4].OneofWrappers = []any{}
-	file_leat_fleet_v1_resources_proto_msgTypes[8].OneofWrappers = []any{}
+	file_leat_fleet_v1_resources_proto_msgTypes[5].OneofWrappers = []any{}
+	file_leat_fleet_v1_resources_proto_msgTypes[9].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leat_fleet_v1_resources_proto_rawDesc), len(file_leat_fleet_v1_resources_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   18,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -9,6 +9,7 @@ import (
 	"github.com/leatdev/leat/internal/kit/fielderr"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
+	"github.com/leatdev/leat/services/distributor/internal/problems"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalogwire"
 )
@@ -44,8 +45,16 @@ func clusterMessage(c *catalog.Cluster, status fleet.ClusterStatus) *fleetv1.Clu
 			PlanVersion:     status.PlanVersion,
 			Services:        int32(status.Services),
 			ServicesHealthy: int32(status.ServicesHealthy),
+			AgentSkew:       skewMessage(status.AgentSkew),
 
 			RemovalsHeldSince: catalogwire.Timestamp(c.RemovalsHeldSince),
 		},
 	}
+}
+
+func skewMessage(skew *problems.Skew) *fleetv1.AgentSkew {
+	if skew == nil {
+		return nil
+	}
+	return &fleetv1.AgentSkew{Newer: skew.IsNewer, Message: skew.Message}
 }

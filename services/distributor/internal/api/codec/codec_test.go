@@ -8,8 +8,10 @@ import (
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/internal/contract/fleetdoc"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
+	"github.com/leatdev/leat/services/distributor/internal/problems"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
@@ -46,5 +48,20 @@ func TestEveryKindIsReadAndShown(t *testing.T) {
 	}
 	if len(codecs) != len(catalog.Kinds()) || len(codecs) != len(fleetdoc.Kinds()) {
 		t.Errorf("the table has %d kinds, and there are %d of objects and %d of documents", len(codecs), len(catalog.Kinds()), len(fleetdoc.Kinds()))
+	}
+}
+
+// TestSkewIsShown shows a cluster whose agent does not go with the hub, and one whose agent does.
+func TestSkewIsShown(t *testing.T) {
+	t.Parallel()
+	record := &fleet.Record{Object: &catalog.Cluster{}}
+	if got := MessageOf[*fleetv1.Cluster](record).GetStatus().GetAgentSkew(); got != nil {
+		t.Errorf("got the skew %v of an agent that goes with the hub", got)
+	}
+	for _, isNewer := range []bool{false, true} {
+		record.Cluster.AgentSkew = &problems.Skew{IsNewer: isNewer, Message: "what to do"}
+		if got := MessageOf[*fleetv1.Cluster](record).GetStatus().GetAgentSkew(); got.GetNewer() != isNewer || got.GetMessage() != "what to do" {
+			t.Errorf("got the skew %v, want newer %t and its message", got, isNewer)
+		}
 	}
 }

@@ -31,7 +31,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file leat/fleet/v1/resources.proto.
  */
 export const file_leat_fleet_v1_resources: GenFile = /*@__PURE__*/
-  fileDesc("Ch1sZWF0L2ZsZWV0L3YxL3Jlc291cmNlcy5wcm90bxINbGVhdC5mbGVldC52MSKLAQoHQ2x1c3RlchIoCghtZXRhZGF0YRgBIAEoCzIWLmxlYXQudHlwZS52MS5NZXRhZGF0YRIoCgRzcGVjGAIgASgLMhoubGVhdC5mbGVldC52MS5DbHVzdGVyU3BlYxIsCgZzdGF0dXMYAyABKAsyHC5sZWF0LmZsZWV0LnYxLkNsdXN0ZXJTdGF0dXMiZgoLQ2x1c3RlclNwZWMSEwoLZGVzY3JpcHRpb24YASABKAkSKgoFYWdlbnQYAiABKAsyGy5sZWF0LnR5cGUudjEuQWdlbnRTZXR0aW5ncxIWCg5hZ2VudF9lbmRwb2ludBgDIAEoCSKVAgoNQ2x1c3RlclN0YXR1cxIQCghlbnJvbGxlZBgBIAEoCBIRCgljb25uZWN0ZWQYAiABKAgSMAoMbGFzdF9zZWVuX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIyCgZyZXBvcnQYBCABKAsyIi5sZWF0LmRpc3RyaWJ1dG9yLnYxLkNsdXN0ZXJSZXBvcnQSFAoMcGxhbl92ZXJzaW9uGAUgASgJEhAKCHNlcnZpY2VzGAYgASgFEhgKEHNlcnZpY2VzX2hlYWx0aHkYByABKAUSNwoTcmVtb3ZhbHNfaGVsZF9zaW5jZRgKIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAilgEKClJlcG9zaXRvcnkSKAoIbWV0YWRhdGEYASABKAsyFi5sZWF0LnR5cGUudjEuTWV0YWRhdGESKwoEc3BlYxgCIAEoCzIdLmxlYXQuZmxlZXQudjEuUmVwb3NpdG9yeVNwZWMSMQoGc3RhdHVzGAMgASgLMiEubGVhdC5naXRjYWNoZS52MS5SZXBvc2l0b3J5U3RhdGUivQMKDlJlcG9zaXRvcnlTcGVjEi4KBHR5cGUYASABKA4yIC5sZWF0LmdpdGNhY2hlLnYxLlJlcG9zaXRvcnlUeXBlEgsKA3VybBgCIAEoCRIwCg1wb2xsX2ludGVydmFsGAMgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEjAKCmNyZWRlbnRpYWwYBCABKAsyHC5sZWF0LmdpdGNhY2hlLnYxLkNyZWRlbnRpYWwSDgoGY2FfcGVtGAUgASgJEhEKCXN1c3BlbmRlZBgGIAEoCBIgCg53ZWJob29rX3NlY3JldBgHIAEoCUIDgAEBSACIAQESEQoJcHJveHlfdXJsGAggASgJEjQKDHZlcmlmaWNhdGlvbhgJIAEoCzIeLmxlYXQuZ2l0Y2FjaGUudjEuVmVyaWZpY2F0aW9uEhUKDXBhcnRpYWxfY2xvbmUYCiABKAgSDgoGY2hhcnRzGAsgAygJEhEKCWltbXV0YWJsZRgMIAEoCBITCgt0b2tlbl9ob3N0cxgNIAMoCRIaChJjaGFydF9yZXBvc2l0b3JpZXMYDiADKAlCEQoPX3dlYmhvb2tfc2VjcmV0IosBCgdTZXJ2aWNlEigKCG1ldGFkYXRhGAEgASgLMhYubGVhdC50eXBlLnYxLk1ldGFkYXRhEigKBHNwZWMYAiABKAsyGi5sZWF0LmZsZWV0LnYxLlNlcnZpY2VTcGVjEiwKBnN0YXR1cxgDIAEoCzIcLmxlYXQuZmxlZXQudjEuU2VydmljZVN0YXR1cyKdAwoLU2VydmljZVNwZWMSDwoHY2x1c3RlchgBIAEoCRIRCgluYW1lc3BhY2UYAiABKAkSJQoHc291cmNlcxgDIAMoCzIULmxlYXQudHlwZS52MS5Tb3VyY2USLwoIcmVuZGVyZXIYBCABKA4yHS5sZWF0LmRpc3RyaWJ1dG9yLnYxLlJlbmRlcmVyEigKBHN5bmMYBSABKAsyGi5sZWF0LmZsZWV0LnYxLlN5bmNPcHRpb25zEg4KBnBhdXNlZBgGIAEoCBIwCgxwYXVzZWRfdW50aWwYDiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiwKBmNvbmZpZxgHIAEoCzIcLmxlYXQuZmxlZXQudjEuU2VydmljZUNvbmZpZxIoCgZwb2xpY3kYCCABKAsyGC5sZWF0LnR5cGUudjEuU3luY1BvbGljeRIPCgdkcnlfcnVuGAkgASgIEigKBnJlbmRlchgKIAMoCzIYLmxlYXQudHlwZS52MS5SZW5kZXJTdGVwEhMKC2NvbmZpZ19zZXRzGA0gAygJIu8CCg1TZXJ2aWNlQ29uZmlnEjgKBnZhbHVlcxgBIAMoCzIoLmxlYXQuZmxlZXQudjEuU2VydmljZUNvbmZpZy5WYWx1ZXNFbnRyeRI/CgdzZWNyZXRzGAIgAygLMikubGVhdC5mbGVldC52MS5TZXJ2aWNlQ29uZmlnLlNlY3JldHNFbnRyeUIDgAEBEkAKCnJlZmVyZW5jZXMYAyADKAsyLC5sZWF0LmZsZWV0LnYxLlNlcnZpY2VDb25maWcuUmVmZXJlbmNlc0VudHJ5Eg8KB3Jlc3RhcnQYBCABKAgaLQoLVmFsdWVzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ARouCgxTZWNyZXRzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ARoxCg9SZWZlcmVuY2VzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASLHAQoLU3luY09wdGlvbnMSEgoFcHJ1bmUYASABKAhIAIgBARIdChBjcmVhdGVfbmFtZXNwYWNlGAIgASgISAGIAQESMQoOaGVhbHRoX3RpbWVvdXQYAyABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SFwoPZm9yY2VfY29uZmxpY3RzGAQgASgIEhoKEnBydW5lX2NvbmZpcm1hdGlvbhgFIAEoCUIICgZfcHJ1bmVCEwoRX2NyZWF0ZV9uYW1lc3BhY2UivwMKDVNlcnZpY2VTdGF0dXMSKQoFcGhhc2UYASABKA4yGi5sZWF0LnR5cGUudjEuU2VydmljZVBoYXNlEiYKB3Byb2JsZW0YAiABKAsyFS5sZWF0LnR5cGUudjEuUHJvYmxlbRIsCgdzb3VyY2VzGAMgAygLMhsubGVhdC5mbGVldC52MS5Tb3VyY2VTdGF0dXMSMgoGcmVwb3J0GAQgASgLMiIubGVhdC5kaXN0cmlidXRvci52MS5TZXJ2aWNlUmVwb3J0Eg4KBnN5bmNlZBgFIAEoCBIbChNvYnNlcnZlZF9nZW5lcmF0aW9uGAYgASgDEhQKDHN5bmNfcmVxdWVzdBgHIAEoCRIoCgRob2xkGBAgASgLMhoubGVhdC5mbGVldC52MS5Db250ZW50SG9sZBIWCg5nbG9iYWxfc2VydmljZRgIIAEoCRIyCglleGNlcHRpb24YESABKAsyHy5sZWF0LmZsZWV0LnYxLlNlcnZpY2VFeGNlcHRpb24SKwoHcm9sbG91dBgSIAEoCzIaLmxlYXQuZmxlZXQudjEuRWRpdFJvbGxvdXQSEwoLcGF1c2VfZW5kZWQYEyABKAgitAEKEFNlcnZpY2VFeGNlcHRpb24SDgoGcGF1c2VkGAEgASgIEhoKEnBydW5lX2NvbmZpcm1hdGlvbhgCIAEoCRIKCgJieRgDIAEoCRImCgJhdBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDgoGcmVhc29uGAUgASgJEjAKDHBhdXNlZF91bnRpbBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAi9AEKC0NvbnRlbnRIb2xkEg8KB2NvbW1pdHMYASADKAkSDgoGcG9saWN5GAIgASgJEhcKD3Bpbm5lZF9yZXZpc2lvbhgDIAEoAxIRCglwaW5uZWRfYnkYBCABKAkSLQoJcGlubmVkX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIOCgZyZWFzb24YBiABKAkSFAoMc3BlY19jaGFuZ2VzGAcgAygJEhEKCXdhaXRzX2ZvchgIIAEoCRIwCgxwaW5uZWRfdW50aWwYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIk0KC0VkaXRSb2xsb3V0Eg4KBnBvbGljeRgBIAEoCRIOCgZudW1iZXIYAiABKAMSDQoFdG90YWwYAyABKAUSDwoHYXJyaXZlZBgEIAEoBSKRAQoMU291cmNlU3RhdHVzEigKCHNuYXBzaG90GAEgASgLMhYubGVhdC50eXBlLnYxLlNuYXBzaG90EiYKB3Byb2JsZW0YAiABKAsyFS5sZWF0LnR5cGUudjEuUHJvYmxlbRIvCgtyZXNvbHZlZF9hdBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAi0QQKCFJldmlzaW9uEg4KBm51bWJlchgBIAEoAxITCgtzcGVjX2RpZ2VzdBgCIAEoCRIVCg1jb25maWdfZGlnZXN0GAMgASgJEg8KB2RpZ2VzdHMYBCADKAkSDwoHY29tbWl0cxgFIAMoCRIvCgdvdXRjb21lGAYgASgOMh4ubGVhdC5mbGVldC52MS5SZXZpc2lvbk91dGNvbWUSJgoHcHJvYmxlbRgHIAEoCzIVLmxlYXQudHlwZS52MS5Qcm9ibGVtEi4KCnBsYW5uZWRfYXQYCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCmFwcGxpZWRfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCmhlYWx0aHlfYXQYCiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjEKDXN1cGVyc2VkZWRfYXQYCyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi0KB3RpbWluZ3MYDCABKAsyHC5sZWF0LmRpc3RyaWJ1dG9yLnYxLlRpbWluZ3MSEAoIdmVyc2lvbnMYDSADKAkSEAoIdHJhY2VfaWQYDiABKAkSEQoJdHJhY2VfdXJsGA8gASgJEjIKDmZldGNoX2JlZ2FuX2F0GBAgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIxCg5mZXRjaF9kdXJhdGlvbhgRIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbiqPAQoPUmV2aXNpb25PdXRjb21lEiAKHFJFVklTSU9OX09VVENPTUVfVU5TUEVDSUZJRUQQABIcChhSRVZJU0lPTl9PVVRDT01FX0hFQUxUSFkQARIbChdSRVZJU0lPTl9PVVRDT01FX0ZBSUxFRBACEh8KG1JFVklTSU9OX09VVENPTUVfU1VQRVJTRURFRBADYgZwcm90bzM", [file_google_protobuf_duration, file_google_protobuf_timestamp, file_leat_distributor_v1_distributor, file_leat_distributor_v1_plan, file_leat_gitcache_v1_repository, file_leat_type_v1_metadata, file_leat_type_v1_render, file_leat_type_v1_source, file_leat_type_v1_state, file_leat_type_v1_sync]);
+  fileDesc("Ch1sZWF0L2ZsZWV0L3YxL3Jlc291cmNlcy5wcm90bxINbGVhdC5mbGVldC52MSKLAQoHQ2x1c3RlchIoCghtZXRhZGF0YRgBIAEoCzIWLmxlYXQudHlwZS52MS5NZXRhZGF0YRIoCgRzcGVjGAIgASgLMhoubGVhdC5mbGVldC52MS5DbHVzdGVyU3BlYxIsCgZzdGF0dXMYAyABKAsyHC5sZWF0LmZsZWV0LnYxLkNsdXN0ZXJTdGF0dXMiZgoLQ2x1c3RlclNwZWMSEwoLZGVzY3JpcHRpb24YASABKAkSKgoFYWdlbnQYAiABKAsyGy5sZWF0LnR5cGUudjEuQWdlbnRTZXR0aW5ncxIWCg5hZ2VudF9lbmRwb2ludBgDIAEoCSLDAgoNQ2x1c3RlclN0YXR1cxIQCghlbnJvbGxlZBgBIAEoCBIRCgljb25uZWN0ZWQYAiABKAgSMAoMbGFzdF9zZWVuX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIyCgZyZXBvcnQYBCABKAsyIi5sZWF0LmRpc3RyaWJ1dG9yLnYxLkNsdXN0ZXJSZXBvcnQSFAoMcGxhbl92ZXJzaW9uGAUgASgJEhAKCHNlcnZpY2VzGAYgASgFEhgKEHNlcnZpY2VzX2hlYWx0aHkYByABKAUSNwoTcmVtb3ZhbHNfaGVsZF9zaW5jZRgKIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLAoKYWdlbnRfc2tldxgLIAEoCzIYLmxlYXQuZmxlZXQudjEuQWdlbnRTa2V3IisKCUFnZW50U2tldxINCgVuZXdlchgBIAEoCBIPCgdtZXNzYWdlGAIgASgJIpYBCgpSZXBvc2l0b3J5EigKCG1ldGFkYXRhGAEgASgLMhYubGVhdC50eXBlLnYxLk1ldGFkYXRhEisKBHNwZWMYAiABKAsyHS5sZWF0LmZsZWV0LnYxLlJlcG9zaXRvcnlTcGVjEjEKBnN0YXR1cxgDIAEoCzIhLmxlYXQuZ2l0Y2FjaGUudjEuUmVwb3NpdG9yeVN0YXRlIr0DCg5SZXBvc2l0b3J5U3BlYxIuCgR0eXBlGAEgASgOMiAubGVhdC5naXRjYWNoZS52MS5SZXBvc2l0b3J5VHlwZRILCgN1cmwYAiABKAkSMAoNcG9sbF9pbnRlcnZhbBgDIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIwCgpjcmVkZW50aWFsGAQgASgLMhwubGVhdC5naXRjYWNoZS52MS5DcmVkZW50aWFsEg4KBmNhX3BlbRgFIAEoCRIRCglzdXNwZW5kZWQYBiABKAgSIAoOd2ViaG9va19zZWNyZXQYByABKAlCA4ABAUgAiAEBEhEKCXByb3h5X3VybBgIIAEoCRI0Cgx2ZXJpZmljYXRpb24YCSABKAsyHi5sZWF0LmdpdGNhY2hlLnYxLlZlcmlmaWNhdGlvbhIVCg1wYXJ0aWFsX2Nsb25lGAogASgIEg4KBmNoYXJ0cxgLIAMoCRIRCglpbW11dGFibGUYDCABKAgSEwoLdG9rZW5faG9zdHMYDSADKAkSGgoSY2hhcnRfcmVwb3NpdG9yaWVzGA4gAygJQhEKD193ZWJob29rX3NlY3JldCKLAQoHU2VydmljZRIoCghtZXRhZGF0YRgBIAEoCzIWLmxlYXQudHlwZS52MS5NZXRhZGF0YRIoCgRzcGVjGAIgASgLMhoubGVhdC5mbGVldC52MS5TZXJ2aWNlU3BlYxIsCgZzdGF0dXMYAyABKAsyHC5sZWF0LmZsZWV0LnYxLlNlcnZpY2VTdGF0dXMinQMKC1NlcnZpY2VTcGVjEg8KB2NsdXN0ZXIYASABKAkSEQoJbmFtZXNwYWNlGAIgASgJEiUKB3NvdXJjZXMYAyADKAsyFC5sZWF0LnR5cGUudjEuU291cmNlEi8KCHJlbmRlcmVyGAQgASgOMh0ubGVhdC5kaXN0cmlidXRvci52MS5SZW5kZXJlchIoCgRzeW5jGAUgASgLMhoubGVhdC5mbGVldC52MS5TeW5jT3B0aW9ucxIOCgZwYXVzZWQYBiABKAgSMAoMcGF1c2VkX3VudGlsGA4gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIsCgZjb25maWcYByABKAsyHC5sZWF0LmZsZWV0LnYxLlNlcnZpY2VDb25maWcSKAoGcG9saWN5GAggASgLMhgubGVhdC50eXBlLnYxLlN5bmNQb2xpY3kSDwoHZHJ5X3J1bhgJIAEoCBIoCgZyZW5kZXIYCiADKAsyGC5sZWF0LnR5cGUudjEuUmVuZGVyU3RlcBITCgtjb25maWdfc2V0cxgNIAMoCSLvAgoNU2VydmljZUNvbmZpZxI4CgZ2YWx1ZXMYASADKAsyKC5sZWF0LmZsZWV0LnYxLlNlcnZpY2VDb25maWcuVmFsdWVzRW50cnkSPwoHc2VjcmV0cxgCIAMoCzIpLmxlYXQuZmxlZXQudjEuU2VydmljZUNvbmZpZy5TZWNyZXRzRW50cnlCA4ABARJACgpyZWZlcmVuY2VzGAMgAygLMiwubGVhdC5mbGVldC52MS5TZXJ2aWNlQ29uZmlnLlJlZmVyZW5jZXNFbnRyeRIPCgdyZXN0YXJ0GAQgASgIGi0KC1ZhbHVlc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEaLgoMU2VjcmV0c0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEaMQoPUmVmZXJlbmNlc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEixwEKC1N5bmNPcHRpb25zEhIKBXBydW5lGAEgASgISACIAQESHQoQY3JlYXRlX25hbWVzcGFjZRgCIAEoCEgBiAEBEjEKDmhlYWx0aF90aW1lb3V0GAMgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEhcKD2ZvcmNlX2NvbmZsaWN0cxgEIAEoCBIaChJwcnVuZV9jb25maXJtYXRpb24YBSABKAlCCAoGX3BydW5lQhMKEV9jcmVhdGVfbmFtZXNwYWNlIr8DCg1TZXJ2aWNlU3RhdHVzEikKBXBoYXNlGAEgASgOMhoubGVhdC50eXBlLnYxLlNlcnZpY2VQaGFzZRImCgdwcm9ibGVtGAIgASgLMhUubGVhdC50eXBlLnYxLlByb2JsZW0SLAoHc291cmNlcxgDIAMoCzIbLmxlYXQuZmxlZXQudjEuU291cmNlU3RhdHVzEjIKBnJlcG9ydBgEIAEoCzIiLmxlYXQuZGlzdHJpYnV0b3IudjEuU2VydmljZVJlcG9ydBIOCgZzeW5jZWQYBSABKAgSGwoTb2JzZXJ2ZWRfZ2VuZXJhdGlvbhgGIAEoAxIUCgxzeW5jX3JlcXVlc3QYByABKAkSKAoEaG9sZBgQIAEoCzIaLmxlYXQuZmxlZXQudjEuQ29udGVudEhvbGQSFgoOZ2xvYmFsX3NlcnZpY2UYCCABKAkSMgoJZXhjZXB0aW9uGBEgASgLMh8ubGVhdC5mbGVldC52MS5TZXJ2aWNlRXhjZXB0aW9uEisKB3JvbGxvdXQYEiABKAsyGi5sZWF0LmZsZWV0LnYxLkVkaXRSb2xsb3V0EhMKC3BhdXNlX2VuZGVkGBMgASgIIrQBChBTZXJ2aWNlRXhjZXB0aW9uEg4KBnBhdXNlZBgBIAEoCBIaChJwcnVuZV9jb25maXJtYXRpb24YAiABKAkSCgoCYnkYAyABKAkSJgoCYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBnJlYXNvbhgFIAEoCRIwCgxwYXVzZWRfdW50aWwYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIvQBCgtDb250ZW50SG9sZBIPCgdjb21taXRzGAEgAygJEg4KBnBvbGljeRgCIAEoCRIXCg9waW5uZWRfcmV2aXNpb24YAyABKAMSEQoJcGlubmVkX2J5GAQgASgJEi0KCXBpbm5lZF9hdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDgoGcmVhc29uGAYgASgJEhQKDHNwZWNfY2hhbmdlcxgHIAMoCRIRCgl3YWl0c19mb3IYCCABKAkSMAoMcGlubmVkX3VudGlsGAkgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJNCgtFZGl0Um9sbG91dBIOCgZwb2xpY3kYASABKAkSDgoGbnVtYmVyGAIgASgDEg0KBXRvdGFsGAMgASgFEg8KB2Fycml2ZWQYBCABKAUikQEKDFNvdXJjZVN0YXR1cxIoCghzbmFwc2hvdBgBIAEoCzIWLmxlYXQudHlwZS52MS5TbmFwc2hvdBImCgdwcm9ibGVtGAIgASgLMhUubGVhdC50eXBlLnYxLlByb2JsZW0SLwoLcmVzb2x2ZWRfYXQYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wItEECghSZXZpc2lvbhIOCgZudW1iZXIYASABKAMSEwoLc3BlY19kaWdlc3QYAiABKAkSFQoNY29uZmlnX2RpZ2VzdBgDIAEoCRIPCgdkaWdlc3RzGAQgAygJEg8KB2NvbW1pdHMYBSADKAkSLwoHb3V0Y29tZRgGIAEoDjIeLmxlYXQuZmxlZXQudjEuUmV2aXNpb25PdXRjb21lEiYKB3Byb2JsZW0YByABKAsyFS5sZWF0LnR5cGUudjEuUHJvYmxlbRIuCgpwbGFubmVkX2F0GAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgphcHBsaWVkX2F0GAkgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpoZWFsdGh5X2F0GAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIxCg1zdXBlcnNlZGVkX2F0GAsgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBItCgd0aW1pbmdzGAwgASgLMhwubGVhdC5kaXN0cmlidXRvci52MS5UaW1pbmdzEhAKCHZlcnNpb25zGA0gAygJEhAKCHRyYWNlX2lkGA4gASgJEhEKCXRyYWNlX3VybBgPIAEoCRIyCg5mZXRjaF9iZWdhbl9hdBgQIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMQoOZmV0Y2hfZHVyYXRpb24YESABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24qjwEKD1JldmlzaW9uT3V0Y29tZRIgChxSRVZJU0lPTl9PVVRDT01FX1VOU1BFQ0lGSUVEEAASHAoYUkVWSVNJT05fT1VUQ09NRV9IRUFMVEhZEAESGwoXUkVWSVNJT05fT1VUQ09NRV9GQUlMRUQQAhIfChtSRVZJU0lPTl9PVVRDT01FX1NVUEVSU0VERUQQA2IGcHJvdG8z", [file_google_protobuf_duration, file_google_protobuf_timestamp, file_leat_distributor_v1_distributor, file_leat_distributor_v1_plan, file_leat_gitcache_v1_repository, file_leat_type_v1_metadata, file_leat_type_v1_render, file_leat_type_v1_source, file_leat_type_v1_state, file_leat_type_v1_sync]);
 
 /**
  * Cluster is a Kubernetes cluster with one agent. When it is deleted, its agent's identity ends at once; nothing in the cluster is
@@ -167,6 +167,14 @@ export type ClusterStatus = Message<"leat.fleet.v1.ClusterStatus"> & {
    * @generated from field: google.protobuf.Timestamp removals_held_since = 10;
    */
   removalsHeldSince?: Timestamp | undefined;
+
+  /**
+   * How the agent's version differs too much from the hub's. Unset: the hub is tested with it, or one of the two versions
+   * was never released.
+   *
+   * @generated from field: leat.fleet.v1.AgentSkew agent_skew = 11;
+   */
+  agentSkew?: AgentSkew | undefined;
 };
 
 /**
@@ -175,6 +183,34 @@ export type ClusterStatus = Message<"leat.fleet.v1.ClusterStatus"> & {
  */
 export const ClusterStatusSchema: GenMessage<ClusterStatus> = /*@__PURE__*/
   messageDesc(file_leat_fleet_v1_resources, 2);
+
+/**
+ * AgentSkew is the version of an agent that the hub is not tested with.
+ *
+ * @generated from message leat.fleet.v1.AgentSkew
+ */
+export type AgentSkew = Message<"leat.fleet.v1.AgentSkew"> & {
+  /**
+   * The agent is newer than the hub. False: it is more than two minor versions older.
+   *
+   * @generated from field: bool newer = 1;
+   */
+  newer: boolean;
+
+  /**
+   * A sentence with both versions and what to do.
+   *
+   * @generated from field: string message = 2;
+   */
+  message: string;
+};
+
+/**
+ * Describes the message leat.fleet.v1.AgentSkew.
+ * Use `create(AgentSkewSchema)` to create a new message.
+ */
+export const AgentSkewSchema: GenMessage<AgentSkew> = /*@__PURE__*/
+  messageDesc(file_leat_fleet_v1_resources, 3);
 
 /**
  * Repository is an upstream. People who may get a service that names it see its name, state, type and URL.
@@ -209,7 +245,7 @@ export type Repository = Message<"leat.fleet.v1.Repository"> & {
  * Use `create(RepositorySchema)` to create a new message.
  */
 export const RepositorySchema: GenMessage<Repository> = /*@__PURE__*/
-  messageDesc(file_leat_fleet_v1_resources, 3);
+  messageDesc(file_leat_fleet_v1_resources, 4);
 
 /**
  * RepositorySpec is the desired state of a repository.
@@ -337,7 +373,7 @@ export type RepositorySpec = Message<"leat.fleet.v1.RepositorySpec"> & {
  * Use `create(RepositorySpecSchema)` to create a new message.
  */
 export const RepositorySpecSchema: GenMessage<RepositorySpec> = /*@__PURE__*/
-  messageDesc(file_leat_fleet_v1_resources, 4);
+  messageDesc(file_leat_fleet_v1_resources, 5);
 
 /**
  * Service is a workload that one cluster runs from one or more sources. When it is deleted, it leaves its cluster's
@@ -373,7 +409,7 @@ export type Service = Message<"leat.fleet.v1.Service"> & {
  * Use `create(ServiceSchema)` to create a new message.
  */
 export const ServiceSchema: GenMessage<Service> = /*@__PURE__*/
-  messageDesc(file_leat_fleet_v1_resources, 5);
+  messageDesc(file_leat_fleet_v1_resources, 6);
 
 /**
  * ServiceSpec is the desired state of a service.
@@ -478,7 +514,7 @@ export type ServiceSpec = Message<"leat.fleet.v1.ServiceSpec"> & {
  * Use `create(ServiceSpecSchema)` to create a new message.
  */
 export const ServiceSpecSchema: GenMessage<ServiceSpec> = /*@__PURE__*/
-  messageDesc(file_leat_fleet_v1_resources, 6);
+  messageDesc(file_leat_fleet_v1_resources, 7);
 
 /**
  * ServiceConfig holds the values of the variables in a service's manifests. It is sent only to the
@@ -534,7 +570,7 @@ export type ServiceConfig = Message<"leat.fleet.v1.ServiceConfig"> & {
  * Use `create(ServiceConfigSchema)` to create a new message.
  */
 export const ServiceConfigSchema: GenMessage<ServiceConfig> = /*@__PURE__*/
-  messageDesc(file_leat_fleet_v1_resources, 7);
+  messageDesc(file_leat_fleet_v1_resources, 8);
 
 /**
  * SyncOptions set how a service is applied.
@@ -585,7 +621,7 @@ export type SyncOptions = Message<"leat.fleet.v1.SyncOptions"> & {
  * Use `create(SyncOptionsSchema)` to create a new message.
  */
 export const SyncOptionsSchema: GenMessage<SyncOptions> = /*@__PURE__*/
-  messageDesc(file_leat_fleet_v1_resources, 8);
+  messageDesc(file_leat_fleet_v1_resources, 9);
 
 /**
  * ServiceStatus is the observed state of a service.
@@ -685,7 +721,7 @@ export type ServiceStatus = Message<"leat.fleet.v1.ServiceStatus"> & {
  * Use `create(ServiceStatusSchema)` to create a new message.
  */
 export const ServiceStatusSchema: GenMessage<ServiceStatus> = /*@__PURE__*/
-  messageDesc(file_leat_fleet_v1_resources, 9);
+  messageDesc(file_leat_fleet_v1_resources, 10);
 
 /**
  * ServiceException holds people's decisions about one derived service besides its global service, by an update of
@@ -742,7 +778,7 @@ export type ServiceException = Message<"leat.fleet.v1.ServiceException"> & {
  * Use `create(ServiceExceptionSchema)` to create a new message.
  */
 export const ServiceExceptionSchema: GenMessage<ServiceException> = /*@__PURE__*/
-  messageDesc(file_leat_fleet_v1_resources, 10);
+  messageDesc(file_leat_fleet_v1_resources, 11);
 
 /**
  * ContentHold is the reason why a service has another release than its spec and its sources make.
@@ -821,7 +857,7 @@ export type ContentHold = Message<"leat.fleet.v1.ContentHold"> & {
  * Use `create(ContentHoldSchema)` to create a new message.
  */
 export const ContentHoldSchema: GenMessage<ContentHold> = /*@__PURE__*/
-  messageDesc(file_leat_fleet_v1_resources, 11);
+  messageDesc(file_leat_fleet_v1_resources, 12);
 
 /**
  * EditRollout is the rollout that brings an edit of a service or of a global service.
@@ -863,7 +899,7 @@ export type EditRollout = Message<"leat.fleet.v1.EditRollout"> & {
  * Use `create(EditRolloutSchema)` to create a new message.
  */
 export const EditRolloutSchema: GenMessage<EditRollout> = /*@__PURE__*/
-  messageDesc(file_leat_fleet_v1_resources, 12);
+  messageDesc(file_leat_fleet_v1_resources, 13);
 
 /**
  * SourceStatus is the content of a source.
@@ -899,7 +935,7 @@ export type SourceStatus = Message<"leat.fleet.v1.SourceStatus"> & {
  * Use `create(SourceStatusSchema)` to create a new message.
  */
 export const SourceStatusSchema: GenMessage<SourceStatus> = /*@__PURE__*/
-  messageDesc(file_leat_fleet_v1_resources, 13);
+  messageDesc(file_leat_fleet_v1_resources, 14);
 
 /**
  * Revision is one content of a service, and its outcome. A return to earlier content is a new
@@ -1036,7 +1072,7 @@ export type Revision = Message<"leat.fleet.v1.Revision"> & {
  * Use `create(RevisionSchema)` to create a new message.
  */
 export const RevisionSchema: GenMessage<Revision> = /*@__PURE__*/
-  messageDesc(file_leat_fleet_v1_resources, 14);
+  messageDesc(file_leat_fleet_v1_resources, 15);
 
 /**
  * RevisionOutcome is the outcome of a revision.
