@@ -247,7 +247,7 @@ export const serviceDocument = (): Document =>
     },
   });
 
-export const clusterDocument = (isConnected = true): Document =>
+export const clusterDocument = (isConnected = true, agentSkew?: { newer: boolean; message: string }): Document =>
   create(DocumentSchema, {
     object: {
       case: "cluster",
@@ -260,6 +260,7 @@ export const clusterDocument = (isConnected = true): Document =>
           lastSeenAt: ago(isConnected ? 0 : 130),
           services: 20,
           servicesHealthy: 19,
+          ...(agentSkew && { agentSkew }),
           report: {
             agentVersion: "v0.9.2",
             kubernetesVersion: "v1.36.3",

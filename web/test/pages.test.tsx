@@ -11,6 +11,7 @@ import { GetFleetStatusResponseSchema } from "../src/gen/leat/fleet/v1/query_pb"
 import type { Service } from "../src/gen/leat/fleet/v1/resources_pb";
 import { ServicePhase } from "../src/gen/leat/type/v1/state_pb";
 import { makeRouter } from "../src/shell/router.tsx";
+import { text } from "../src/text/en.ts";
 import { type Answers, ago, clusterDocument, makeHub, refusal, serviceDocument } from "./hub.ts";
 import { expectAccessible, render } from "./render.tsx";
 
@@ -271,6 +272,27 @@ describe("a cluster", () => {
     });
     await expect.element(page.getByText("Disconnected")).toBeVisible();
     await expect.element(page.getByText("This is its last word", { exact: false })).toBeVisible();
+    await expect.element(page.getByText("AGENT_VERSION_SKEW")).not.toBeInTheDocument();
+    await expectAccessible();
+  });
+
+  test.each([
+    { newer: false, message: "the agent is too old; upgrade it", shown: "v0.9.2, too old for the hub" },
+    { newer: true, message: "the agent is newer than the hub; upgrade that", shown: "v0.9.2, too new for the hub" },
+  ])("one whose agent does not go with the hub's version has what to do: $shown", async ({ newer, message, shown }) => {
+    const document = clusterDocument(!newer, { newer, message });
+    open("/clusters/berlin", {
+      fleet: {
+        get: () => ({ document }),
+        watch: async function* () {
+          yield { document };
+          await new Promise(() => {});
+        },
+      },
+    });
+    await expect.element(page.getByText(shown)).toBeVisible();
+    await expect.element(page.getByText(text.sentence(message))).toBeVisible();
+    await expect.element(page.getByText(text.advice.AGENT_VERSION_SKEW as string)).toBeVisible();
     await expectAccessible();
   });
 });

@@ -333,6 +333,8 @@ export const text = {
     objects: "Objects",
     objectsOf: (healthy: number, total: number) => `${number(healthy)} of ${number(total)} healthy`,
     agent: "Agent",
+    agentOf: (version: string, skew?: { newer: boolean }) =>
+      skew ? `${version}, too ${skew.newer ? "new" : "old"} for the hub` : version,
     kubernetes: "Kubernetes",
     nodes: "Nodes",
     nodesOf: (ready: number, total: number) => `${number(ready)} of ${number(total)} ready`,

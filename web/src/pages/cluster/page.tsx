@@ -17,7 +17,8 @@ import { Age } from "../../parts/age.tsx";
 import { Badge } from "../../parts/badge.tsx";
 import { Button } from "../../parts/button.tsx";
 import { Command } from "../../parts/command.tsx";
-import { Empty, ErrorState, Skeleton } from "../../parts/states.tsx";
+import { LogLine } from "../../parts/line.tsx";
+import { Empty, ErrorState, Notice, Skeleton } from "../../parts/states.tsx";
 import { useTitle } from "../../shell/shell.tsx";
 import { text } from "../../text/en.ts";
 
@@ -73,6 +74,18 @@ export function ClusterPage() {
         ))}
         command={command}
       />
+      {status?.agentSkew && (
+        <Notice
+          tone="warn"
+          icon="alert"
+          title={<LogLine most={1000}>{text.sentence(status.agentSkew.message)}</LogLine>}
+        >
+          <p>{text.advice.AGENT_VERSION_SKEW}</p>
+          <p>
+            <code>AGENT_VERSION_SKEW</code>
+          </p>
+        </Notice>
+      )}
       {spec?.description && <p>{spec.description}</p>}
       {phase === "NOT_JOINED" ? (
         <Empty icon="dashed" title={text.phase.NOT_JOINED}>
@@ -91,7 +104,7 @@ export function ClusterPage() {
           <Facts
             facts={[
               [text.condition.services, text.condition.objectsOf(status?.servicesHealthy ?? 0, status?.services ?? 0)],
-              report && [text.condition.agent, report.agentVersion],
+              report && [text.condition.agent, text.condition.agentOf(report.agentVersion, status?.agentSkew)],
               report && [text.condition.kubernetes, report.kubernetesVersion],
               nodes && [text.condition.nodes, text.condition.nodesOf(nodes.ready, nodes.count)],
               [text.condition.lastSeen, <Age key="age" at={ms(status?.lastSeenAt)} />],
