@@ -55,6 +55,8 @@ type upgrades struct {
 	// versions are the two that the upgrades go between. The agent runs the first one.
 	versions [2]string
 	rollouts int // of the agent
+	// before are the names of the objects that the cluster had before it got the agent.
+	before []string
 	// uid is that of the agent's Deployment, and objects are those of the shop, with their uids.
 	uid, objects string
 	// writers are the pods of the agent that wrote, in order, each once for all that it wrote in a row.
@@ -124,6 +126,7 @@ func TestAgents(t *testing.T) {
 	}
 	u.checkBadVersions(t)
 	t.Run("the other rollout ends", u.endShop)
+	t.Run("the agent is removed by the documented steps", u.checkRemoval)
 }
 
 // serveRepositories serves the chart with a tag for each version, and the shop.
@@ -234,6 +237,11 @@ tunnel: { replicas: 1, resources: ` + light + ` }
 // installAgent enrols the node's own cluster by the agent's chart.
 func (u *upgrades) installAgent(t *testing.T) {
 	t.Helper()
+	u.before = namesOutside(u.everything(t), agentHub, "shop")
+	t.Cleanup(func() { // a test that fails before it removes the agent leaves nothing to those after it
+		u.kubectl(t, "delete", "clusterrole,clusterrolebinding", "--selector", ofAgent)
+		u.kubectl(t, "delete", "namespace", agentHome, "--ignore-not-found")
+	})
 	u.apply(t, "apiVersion: v1\nkind: Namespace\nmetadata: { name: "+agentHome+", labels: { pod-security.kubernetes.io/enforce: restricted } }\n")
 	u.run(t, "leat", "cluster", "create", "eu-lab", "--label", "region=eu")
 	u.run(t, "helm", "install", "leat-agent", "deploy/helm/leat-agent", "--namespace", agentHome, "--wait",
@@ -270,11 +278,16 @@ func (u *upgrades) document(t *testing.T, documents string) {
 // service has a service of the shop follow a tag.
 func (u *upgrades) service(t *testing.T, name, tag string) {
 	t.Helper()
-	u.document(t, `apiVersion: leat.dev/v1
+	u.document(t, serviceOf(name, tag))
+}
+
+// serviceOf returns the document of a service of the shop that follows a tag.
+func serviceOf(name, tag string) string {
+	return `apiVersion: leat.dev/v1
 kind: Service
-metadata: { name: `+name+` }
-spec: { cluster: eu-lab, namespace: shop, sources: [{ repository: shop, ref: { tag: `+tag+` }, path: `+name+` }] }
-`)
+metadata: { name: ` + name + ` }
+spec: { cluster: eu-lab, namespace: shop, sources: [{ repository: shop, ref: { tag: ` + tag + ` }, path: ` + name + ` }] }
+`
 }
 
 // awaitTakenOver blocks until a policy has taken over its only service.
