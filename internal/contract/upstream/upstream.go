@@ -66,6 +66,8 @@ type Definition struct {
 	// The catalog sets it where the address was chosen by a person who may not create repositories of
 	// the hub.
 	PublicOnly bool `json:"public_only,omitempty"`
+	// Push is which branches the hub may push commits to.
+	Push Push `json:"push,omitzero"`
 }
 
 // Type is the kind of an upstream.

@@ -14,6 +14,7 @@ import (
 	"path"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/leatdev/leat/internal/contract/objectname"
 	"github.com/leatdev/leat/internal/kit/fielderr"
@@ -39,6 +40,9 @@ const (
 	maxHostBytes  = 260
 
 	maxChartRepositories = 64
+
+	maxPushBranches = 32
+	maxAuthorBytes  = 200 // of a name or an address
 )
 
 // Validate checks everything that can be checked without reaching the upstream. The error is a
@@ -59,6 +63,7 @@ func (d Definition) Validate() error {
 		fielderr.Within("verification", cmp.Or(d.validateVerification(), d.Verification.validate())),
 		d.Credential.validate("credential", scheme),
 		d.validateMethod("credential"),
+		d.validatePush("push"),
 	)
 }
 
@@ -498,6 +503,71 @@ func (c Credential) validateClientCertificate(field, scheme string) error {
 func required(field, value string) error {
 	if value == "" {
 		return fielderr.New(field, "is required")
+	}
+	return nil
+}
+
+// validatePush checks what a definition lets the hub push.
+func (d Definition) validatePush(field string) error {
+	p := d.Push
+	switch {
+	case p == Push{}:
+		return nil
+	case d.WithDefaults().Type != TypeGit:
+		return fielderr.New(field, "is for Git repositories")
+	case p.Branches == "":
+		return fielderr.New(field+".branches", "is required: the branches that the hub may push to, such as leat/*")
+	}
+	return cmp.Or(
+		fielderr.Each(field+".branches", "branches", p.Branches.Names(), maxPushBranches, validatePushBranch),
+		validateAuthor(field+".author_name", p.AuthorName, ""),
+		validateAuthor(field+".author_email", p.AuthorEmail, " "),
+		validateForge(field+".forge", p.Forge),
+		validateAPI(field+".api_url", p.APIURL, d.Credential.AllowPlainHTTP),
+	)
+}
+
+// validatePushBranch accepts the name of a branch, or a pattern that some name matches.
+func validatePushBranch(field, pattern string) error {
+	if strings.HasPrefix(pattern, "refs/") {
+		return fielderr.New(field, "is the name of a branch, without refs/heads/")
+	}
+	if !ValidBranch(strings.ReplaceAll(pattern, "*", "x")) {
+		return fielderr.New(field, "is not the name of a branch, nor a pattern such as leat/*")
+	}
+	return nil
+}
+
+// validateAuthor accepts what a commit's header can hold.
+func validateAuthor(field, text, refused string) error {
+	switch {
+	case text == "":
+		return nil
+	case len(text) > maxAuthorBytes:
+		return fielderr.New(field, "has %d bytes; at most %d are allowed", len(text), maxAuthorBytes)
+	case strings.TrimSpace(text) != text || strings.ContainsAny(text, "<>"+refused) || strings.ContainsFunc(text, unicode.IsControl):
+		return fielderr.New(field, "must not hold <, >, control characters or white space at its ends, and an address no white space")
+	}
+	return nil
+}
+
+func validateForge(field string, f Forge) error {
+	switch f {
+	case ForgeGitHub, ForgeGitLab, ForgeGitea, "":
+		return nil
+	}
+	return fielderr.New(field, "%q is not known; it must be github, gitlab or gitea", f)
+}
+
+// validateAPI accepts the base URL of an API that the credential is sent to.
+func validateAPI(field, raw string, allowsPlain bool) error {
+	if raw == "" {
+		return nil
+	}
+	u, err := url.Parse(raw)
+	if err != nil || len(raw) > maxURLBytes || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" ||
+		(u.Scheme != "https" && (u.Scheme != "http" || !allowsPlain)) {
+		return fielderr.New(field, "must be an https URL without credentials, query and fragment")
 	}
 	return nil
 }

@@ -145,6 +145,79 @@ func TestArtifactRepositories(t *testing.T) {
 	}
 }
 
+// TestSecPushIsValidated refuses what would become a ref, a commit's header or a request other than
+// its author meant.
+func TestSecPushIsValidated(t *testing.T) {
+	t.Parallel()
+	to := func(change func(*upstream.Push)) upstream.Push {
+		p := upstream.Push{Branches: upstream.NewList([]string{"leat/*", "main"})}
+		change(&p)
+		return p
+	}
+	branches := func(names ...string) upstream.Push { return upstream.Push{Branches: upstream.NewList(names)} }
+	api := func(url string) upstream.Push { return to(func(p *upstream.Push) { p.APIURL = url }) }
+	for _, test := range []struct {
+		push upstream.Push
+		want string
+	}{
+		{upstream.Push{}, ""},
+		{branches("leat/*", "main", "*", "release-*.x"), ""},
+		{upstream.Push{Forge: upstream.ForgeGitea}, "push.branches"},
+		{branches(slices.Repeat([]string{"a"}, 33)...), "push.branches"},
+		{branches("main", "refs/heads/main"), "push.branches[1]"},
+		{branches(""), "push.branches[0]"},
+		{branches("-f"), "push.branches[0]"},
+		{branches("a..b"), "push.branches[0]"},
+		{branches("a b"), "push.branches[0]"},
+		{branches("HEAD"), "push.branches[0]"},
+		{branches("a//b"), "push.branches[0]"},
+		{branches("a.lock"), "push.branches[0]"},
+		{branches("a?"), "push.branches[0]"},
+		{branches(strings.Repeat("a", 201)), "push.branches[0]"},
+		{to(func(p *upstream.Push) { p.AuthorName, p.AuthorEmail = "Ada Lovelace", "ada@example.com" }), ""},
+		{to(func(p *upstream.Push) { p.AuthorName = "Ada <root@example.com>" }), "push.author_name"},
+		{to(func(p *upstream.Push) { p.AuthorName = "Ada\ngpgsig x" }), "push.author_name"},
+		{to(func(p *upstream.Push) { p.AuthorName = " " }), "push.author_name"},
+		{to(func(p *upstream.Push) { p.AuthorName = strings.Repeat("a", 201) }), "push.author_name"},
+		{to(func(p *upstream.Push) { p.AuthorEmail = "ada @example.com" }), "push.author_email"},
+		{to(func(p *upstream.Push) { p.AuthorEmail = "ada\n@example.com" }), "push.author_email"},
+		{to(func(p *upstream.Push) { p.Forge = "sourceforge" }), "push.forge"},
+		{api("https://git.example/api/v4"), ""},
+		{api("http://git.example/api/v4"), "push.api_url"},
+		{api("https://u:p@git.example/api/v4"), "push.api_url"},
+		{api("https://git.example/api?x=y"), "push.api_url"},
+		{api("file:///etc"), "push.api_url"},
+		{api("https://"), "push.api_url"},
+	} {
+		d := upstream.Definition{URL: "https://git.example/demo", Push: test.push}
+		if got := pathOf(t, d.Validate()); got != test.want {
+			t.Errorf("%+v: got an error at %q (%v), want it at %q", test.push, got, d.Validate(), test.want)
+		}
+	}
+	charts := upstream.Definition{Type: upstream.TypeHelm, URL: "https://charts.example", Push: branches("main")}
+	if got := pathOf(t, charts.Validate()); got != "push" {
+		t.Errorf("got an error at %q for a Helm repository, want it at push", got)
+	}
+}
+
+// TestSecPushNamesItsBranches matches branches that only look as if they were named.
+func TestSecPushNamesItsBranches(t *testing.T) {
+	t.Parallel()
+	p := upstream.Push{Branches: upstream.NewList([]string{"leat/*", "main", "v*.x", "a*b*c"})}
+	for branch, want := range map[string]bool{
+		"main": true, "leat/image/shop/web": true, "leat/a": true, "v1.x": true, "v.x": true, "abc": true, "a-b-b-c": true,
+		"": false, "Main": false, "main2": false, "xmain": false, "leat/": false, "leat": false, "xleat/a": false, "v1.y": false, "ac": false,
+		"leat/../main": false, "leat/a b": false, "leat/*": false, "-leat/a": false, "refs/heads/main": false, "leat/a\nmain": false, "leat/.git": false,
+	} {
+		if got := p.Allows(branch); got != want {
+			t.Errorf("%q: got %v, want %v", branch, got, want)
+		}
+	}
+	if (upstream.Push{}).Allows("main") {
+		t.Error("got a branch allowed that nothing names")
+	}
+}
+
 func TestRegistryURLs(t *testing.T) {
 	t.Parallel()
 	for url, want := range map[string]string{

@@ -39,6 +39,7 @@ type message interface {
 	GetImmutable() bool
 	GetTokenHosts() []string
 	GetChartRepositories() []string
+	GetPush() *gitcachev1.Push
 }
 
 var (
@@ -61,6 +62,7 @@ func Definition(m message) (upstream.Definition, error) {
 		WebhookSecret: secret.Text(m.GetWebhookSecret()), Verification: verification(m.GetVerification(), kind), PartialClone: m.GetPartialClone(),
 		Charts: upstream.NewList(m.GetCharts()), Immutable: m.GetImmutable(), TokenHosts: upstream.NewList(m.GetTokenHosts()),
 		ChartRepositories: upstream.NewList(m.GetChartRepositories()), PublicOnly: stored != nil && stored.GetPublicOnly(),
+		Push: push(m.GetPush()),
 	}, nil
 }
 
@@ -71,7 +73,7 @@ func DefinitionMessage(d upstream.Definition) *gitcachev1.RepositoryDefinition {
 		ProxyUrl: d.ProxyURL.Reveal(), Suspended: d.Suspended, WebhookSecret: d.WebhookSecret.Reveal(),
 		Verification: verificationMessage(d.Verification), PartialClone: d.PartialClone,
 		Charts: d.Charts.Names(), Immutable: d.Immutable, TokenHosts: d.TokenHosts.Names(),
-		ChartRepositories: d.ChartRepositories.Names(), PublicOnly: d.PublicOnly,
+		ChartRepositories: d.ChartRepositories.Names(), PublicOnly: d.PublicOnly, Push: pushMessage(d.Push),
 	}
 }
 
@@ -82,7 +84,26 @@ func SpecMessage(d upstream.Definition) *fleetv1.RepositorySpec {
 		Type: kindMessage(d.Type), Url: d.URL, PollInterval: interval(d), CaPem: d.CAPEM, ProxyUrl: d.ProxyURL.Reveal(),
 		Suspended: d.Suspended, Verification: verificationMessage(d.Verification), PartialClone: d.PartialClone,
 		Charts: d.Charts.Names(), Immutable: d.Immutable, TokenHosts: d.TokenHosts.Names(),
-		ChartRepositories: d.ChartRepositories.Names(),
+		ChartRepositories: d.ChartRepositories.Names(), Push: pushMessage(d.Push),
+	}
+}
+
+// push returns the push of a message.
+func push(m *gitcachev1.Push) upstream.Push {
+	return upstream.Push{
+		Branches: upstream.NewList(m.GetBranches()), AuthorName: m.GetAuthorName(), AuthorEmail: m.GetAuthorEmail(),
+		Forge: name[upstream.Forge](m.GetForge()), APIURL: m.GetApiUrl(),
+	}
+}
+
+// pushMessage returns nil where the hub pushes nothing.
+func pushMessage(p upstream.Push) *gitcachev1.Push {
+	if p == (upstream.Push{}) {
+		return nil
+	}
+	return &gitcachev1.Push{
+		Branches: p.Branches.Names(), AuthorName: p.AuthorName, AuthorEmail: p.AuthorEmail,
+		Forge: enumname.Value[gitcachev1.Forge](string(p.Forge)), ApiUrl: p.APIURL,
 	}
 }
 

@@ -129,6 +129,47 @@ func testRegistryCredentials(t *testing.T, s subject) {
 	}
 }
 
+// testPushCredentials stores which branches may be pushed to, and does not let an update use the
+// stored credential for another branch, or send it to another API: it may have been given for reading.
+func testPushCredentials(t *testing.T, s subject) {
+	r := repository("shop")
+	r.Spec.URL, r.Spec.Credential = "https://git.example/shop", upstream.Credential{Method: upstream.MethodBasic, Password: "p"}
+	apply(t, s, r)
+	given := r.Spec.Credential
+	refused := func(push upstream.Push, want string) {
+		t.Helper()
+		r.Spec.Push, r.Spec.Credential = push, upstream.Credential{}
+		_, err := update(t.Context(), catalog.NewEditor(s), r)
+		if e, ok := errors.AsType[*fielderr.Error](err); !ok || e.Path != "documents[0].spec.credential" || !strings.Contains(e.Message, want) {
+			t.Errorf("%v: got %v, want to be asked for the credential again", push, err)
+		}
+	}
+	accepted := func(push upstream.Push, credential upstream.Credential) {
+		t.Helper()
+		r.Spec.Push, r.Spec.Credential = push, credential
+		if _, err := update(t.Context(), catalog.NewEditor(s), r); err != nil {
+			t.Errorf("%v: got %v, want it accepted", push, err)
+		}
+		definitions, _, err := s.Definitions(t.Context())
+		if err != nil || definitions[0].Spec.Push != push || definitions[0].Spec.Credential != given {
+			t.Errorf("got %+v (%v), want %+v stored with the credential", definitions, err, push)
+		}
+	}
+	one, two := upstream.NewList([]string{"leat/*"}), upstream.NewList([]string{"leat/*", "main"})
+	refused(upstream.Push{Branches: one}, "leat/*")
+	accepted(upstream.Push{Branches: one}, given)
+	accepted(upstream.Push{Branches: one, AuthorName: "Ada", Forge: upstream.ForgeGitea}, upstream.Credential{})
+	refused(upstream.Push{Branches: two}, "main")
+	accepted(upstream.Push{Branches: two}, given)
+	refused(upstream.Push{Branches: two, APIURL: "https://evil.example/api/v1"}, "evil.example")
+	accepted(upstream.Push{Branches: two, APIURL: "https://api.example/v1"}, given)
+	refused(upstream.Push{Branches: two, APIURL: "https://api.example/v2"}, "api.example")
+	accepted(upstream.Push{Branches: one}, upstream.Credential{})
+	r.Spec.URL = "https://git.example/other"
+	refused(upstream.Push{Branches: one}, "https://git.example/other")
+	accepted(upstream.Push{}, upstream.Credential{})
+}
+
 func testWebhookSecrets(t *testing.T, s subject) {
 	ctx := t.Context()
 	const signing = secret.Text("a secret in the clear")

@@ -127,6 +127,7 @@ func conformance(t *testing.T, newURL func(t *testing.T) string) {
 
 		"credential stays with its server": testCredentialStaysWithItsServer,
 		"registry credentials":             testRegistryCredentials,
+		"push credentials":                 testPushCredentials,
 
 		"proxy":         testProxy,
 		"verification":  testVerification,

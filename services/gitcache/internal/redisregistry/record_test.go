@@ -44,6 +44,10 @@ func current() mirror.Definition {
 	d.Charts, d.Immutable, d.TokenHosts = upstream.NewList([]string{"web", "team-*"}), true, upstream.NewList([]string{"auth.invalid"})
 	d.Verification.CosignKeys, d.Verification.ProvenanceKeys = "cosign", "provenance"
 	d.ChartRepositories, d.PublicOnly = upstream.NewList([]string{"charts"}), true
+	d.Push = upstream.Push{
+		Branches: upstream.NewList([]string{"leat/*"}), AuthorName: "Ada", AuthorEmail: "ada@example.invalid", Forge: upstream.ForgeGitea,
+		APIURL: "https://api.invalid/v1",
+	}
 	d.Credential.DockerConfig, d.Credential.Cloud, d.Credential.Principal, d.Credential.Scope = "d", "aws", "role", "region"
 	return d
 }
@@ -119,6 +123,9 @@ func TestRecordsOfOtherVersions(t *testing.T) {
 	want["charts"], want["immutable"], want["token_hosts"] = []any{"web", "team-*"}, true, []any{"auth.invalid"}
 	want["cosign_keys"], want["provenance_keys"] = "cosign", "provenance"
 	want["chart_repositories"], want["public_only"] = []any{"charts"}, true
+	want["push"] = map[string]any{
+		"branches": []any{"leat/*"}, "author_name": "Ada", "author_email": "ada@example.invalid", "forge": "gitea", "api_url": "https://api.invalid/v1",
+	}
 	want["docker_config"], want["cloud"], want["principal"], want["scope"] = "d", "aws", "role", "region"
 	if diff := cmp.Diff(want, fields(string(plain))); diff != "" {
 		t.Errorf("record (-want +got):\n%s", diff)

@@ -468,8 +468,9 @@ type RepositorySpec struct {
 	// How often to poll. Unset means 2 min; at least 5 s.
 	PollInterval *durationpb.Duration `protobuf:"bytes,3,opt,name=poll_interval,json=pollInterval,proto3" json:"poll_interval,omitempty"`
 	// How to authenticate. Unset: not at all, or in an update the stored one. An update that changes
-	// the scheme, host or port of the URL or of the proxy, or that adds a token host, has to contain
-	// it again, or an empty one for none. Never returned.
+	// the scheme, host or port of the URL or of the proxy, or that adds a token host or a branch to
+	// push to, changes the URL of push's API, or changes the URL of a repository that is pushed to,
+	// has to contain it again, or an empty one for none. Never returned.
 	Credential *v12.Credential `protobuf:"bytes,4,opt,name=credential,proto3" json:"credential,omitempty"`
 	// PEM certificates to trust instead of the system's. Empty means the system's.
 	CaPem string `protobuf:"bytes,5,opt,name=ca_pem,json=caPem,proto3" json:"ca_pem,omitempty"`
@@ -503,8 +504,11 @@ type RepositorySpec struct {
 	// the ones that Chart.yaml names and charts/ lacks. A dependency names one of them by its URL, or as @name.
 	// Committers can read every chart of these repositories. At most 64. Empty means none.
 	ChartRepositories []string `protobuf:"bytes,14,rep,name=chart_repositories,json=chartRepositories,proto3" json:"chart_repositories,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// The branches of a Git repository that the hub may push commits to, and how. Unset means that the hub pushes
+	// nothing.
+	Push          *v12.Push `protobuf:"bytes,15,opt,name=push,proto3" json:"push,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RepositorySpec) Reset() {
@@ -631,6 +635,13 @@ func (x *RepositorySpec) GetTokenHosts() []string {
 func (x *RepositorySpec) GetChartRepositories() []string {
 	if x != nil {
 		return x.ChartRepositories
+	}
+	return nil
+}
+
+func (x *RepositorySpec) GetPush() *v12.Push {
+	if x != nil {
+		return x.Push
 	}
 	return nil
 }
@@ -1749,7 +1760,7 @@ const file_leat_fleet_v1_resources_proto_rawDesc = "" +
 	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x127\n" +
 	"\x04spec\x18\x02 \x01(\v2\x1d.leat.fleet.v1.RepositorySpecB\x04\xa8\x9f\x19\x13R\x04spec\x12?\n" +
 	"\x06status\x18\x03 \x01(\v2!.leat.gitcache.v1.RepositoryStateB\x04\xa8\x9f\x19\x02R\x06status:\x1f\xba\x9f\x19\x1b\n" +
-	"\frepositories\x12\x04sync\x12\x03use \x01\"\xa1\x05\n" +
+	"\frepositories\x12\x04sync\x12\x03use \x01\"\xcd\x05\n" +
 	"\x0eRepositorySpec\x12:\n" +
 	"\x04type\x18\x01 \x01(\x0e2 .leat.gitcache.v1.RepositoryTypeB\x04\xa8\x9f\x19\x01R\x04type\x12\x16\n" +
 	"\x03url\x18\x02 \x01(\tB\x04\xa8\x9f\x19\x01R\x03url\x12D\n" +
@@ -1768,7 +1779,8 @@ const file_leat_fleet_v1_resources_proto_rawDesc = "" +
 	"\timmutable\x18\f \x01(\bB\x04\xa8\x9f\x19\x01R\timmutable\x12%\n" +
 	"\vtoken_hosts\x18\r \x03(\tB\x04\xa8\x9f\x19\x01R\n" +
 	"tokenHosts\x123\n" +
-	"\x12chart_repositories\x18\x0e \x03(\tB\x04\xa8\x9f\x19\x05R\x11chartRepositoriesB\x11\n" +
+	"\x12chart_repositories\x18\x0e \x03(\tB\x04\xa8\x9f\x19\x05R\x11chartRepositories\x12*\n" +
+	"\x04push\x18\x0f \x01(\v2\x16.leat.gitcache.v1.PushR\x04pushB\x11\n" +
 	"\x0f_webhook_secret\"\xe4\x01\n" +
 	"\aService\x122\n" +
 	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x12.\n" +
@@ -1930,15 +1942,16 @@ var file_leat_fleet_v1_resources_proto_goTypes = []any{
 	(*durationpb.Duration)(nil),   // 26: google.protobuf.Duration
 	(*v12.Credential)(nil),        // 27: leat.gitcache.v1.Credential
 	(*v12.Verification)(nil),      // 28: leat.gitcache.v1.Verification
-	(*v1.Source)(nil),             // 29: leat.type.v1.Source
-	(v11.Renderer)(0),             // 30: leat.distributor.v1.Renderer
-	(*v1.SyncPolicy)(nil),         // 31: leat.type.v1.SyncPolicy
-	(*v1.RenderStep)(nil),         // 32: leat.type.v1.RenderStep
-	(v1.ServicePhase)(0),          // 33: leat.type.v1.ServicePhase
-	(*v1.Problem)(nil),            // 34: leat.type.v1.Problem
-	(*v11.ServiceReport)(nil),     // 35: leat.distributor.v1.ServiceReport
-	(*v1.Snapshot)(nil),           // 36: leat.type.v1.Snapshot
-	(*v11.Timings)(nil),           // 37: leat.distributor.v1.Timings
+	(*v12.Push)(nil),              // 29: leat.gitcache.v1.Push
+	(*v1.Source)(nil),             // 30: leat.type.v1.Source
+	(v11.Renderer)(0),             // 31: leat.distributor.v1.Renderer
+	(*v1.SyncPolicy)(nil),         // 32: leat.type.v1.SyncPolicy
+	(*v1.RenderStep)(nil),         // 33: leat.type.v1.RenderStep
+	(v1.ServicePhase)(0),          // 34: leat.type.v1.ServicePhase
+	(*v1.Problem)(nil),            // 35: leat.type.v1.Problem
+	(*v11.ServiceReport)(nil),     // 36: leat.distributor.v1.ServiceReport
+	(*v1.Snapshot)(nil),           // 37: leat.type.v1.Snapshot
+	(*v11.Timings)(nil),           // 38: leat.distributor.v1.Timings
 }
 var file_leat_fleet_v1_resources_proto_depIdxs = []int32{
 	20, // 0: leat.fleet.v1.Cluster.metadata:type_name -> leat.type.v1.Metadata
@@ -1956,48 +1969,49 @@ var file_leat_fleet_v1_resources_proto_depIdxs = []int32{
 	26, // 12: leat.fleet.v1.RepositorySpec.poll_interval:type_name -> google.protobuf.Duration
 	27, // 13: leat.fleet.v1.RepositorySpec.credential:type_name -> leat.gitcache.v1.Credential
 	28, // 14: leat.fleet.v1.RepositorySpec.verification:type_name -> leat.gitcache.v1.Verification
-	20, // 15: leat.fleet.v1.Service.metadata:type_name -> leat.type.v1.Metadata
-	8,  // 16: leat.fleet.v1.Service.spec:type_name -> leat.fleet.v1.ServiceSpec
-	11, // 17: leat.fleet.v1.Service.status:type_name -> leat.fleet.v1.ServiceStatus
-	29, // 18: leat.fleet.v1.ServiceSpec.sources:type_name -> leat.type.v1.Source
-	30, // 19: leat.fleet.v1.ServiceSpec.renderer:type_name -> leat.distributor.v1.Renderer
-	10, // 20: leat.fleet.v1.ServiceSpec.sync:type_name -> leat.fleet.v1.SyncOptions
-	22, // 21: leat.fleet.v1.ServiceSpec.paused_until:type_name -> google.protobuf.Timestamp
-	9,  // 22: leat.fleet.v1.ServiceSpec.config:type_name -> leat.fleet.v1.ServiceConfig
-	31, // 23: leat.fleet.v1.ServiceSpec.policy:type_name -> leat.type.v1.SyncPolicy
-	32, // 24: leat.fleet.v1.ServiceSpec.render:type_name -> leat.type.v1.RenderStep
-	17, // 25: leat.fleet.v1.ServiceConfig.values:type_name -> leat.fleet.v1.ServiceConfig.ValuesEntry
-	18, // 26: leat.fleet.v1.ServiceConfig.secrets:type_name -> leat.fleet.v1.ServiceConfig.SecretsEntry
-	19, // 27: leat.fleet.v1.ServiceConfig.references:type_name -> leat.fleet.v1.ServiceConfig.ReferencesEntry
-	26, // 28: leat.fleet.v1.SyncOptions.health_timeout:type_name -> google.protobuf.Duration
-	33, // 29: leat.fleet.v1.ServiceStatus.phase:type_name -> leat.type.v1.ServicePhase
-	34, // 30: leat.fleet.v1.ServiceStatus.problem:type_name -> leat.type.v1.Problem
-	15, // 31: leat.fleet.v1.ServiceStatus.sources:type_name -> leat.fleet.v1.SourceStatus
-	35, // 32: leat.fleet.v1.ServiceStatus.report:type_name -> leat.distributor.v1.ServiceReport
-	13, // 33: leat.fleet.v1.ServiceStatus.hold:type_name -> leat.fleet.v1.ContentHold
-	12, // 34: leat.fleet.v1.ServiceStatus.exception:type_name -> leat.fleet.v1.ServiceException
-	14, // 35: leat.fleet.v1.ServiceStatus.rollout:type_name -> leat.fleet.v1.EditRollout
-	22, // 36: leat.fleet.v1.ServiceException.at:type_name -> google.protobuf.Timestamp
-	22, // 37: leat.fleet.v1.ServiceException.paused_until:type_name -> google.protobuf.Timestamp
-	22, // 38: leat.fleet.v1.ContentHold.pinned_at:type_name -> google.protobuf.Timestamp
-	22, // 39: leat.fleet.v1.ContentHold.pinned_until:type_name -> google.protobuf.Timestamp
-	36, // 40: leat.fleet.v1.SourceStatus.snapshot:type_name -> leat.type.v1.Snapshot
-	34, // 41: leat.fleet.v1.SourceStatus.problem:type_name -> leat.type.v1.Problem
-	22, // 42: leat.fleet.v1.SourceStatus.resolved_at:type_name -> google.protobuf.Timestamp
-	0,  // 43: leat.fleet.v1.Revision.outcome:type_name -> leat.fleet.v1.RevisionOutcome
-	34, // 44: leat.fleet.v1.Revision.problem:type_name -> leat.type.v1.Problem
-	22, // 45: leat.fleet.v1.Revision.planned_at:type_name -> google.protobuf.Timestamp
-	22, // 46: leat.fleet.v1.Revision.applied_at:type_name -> google.protobuf.Timestamp
-	22, // 47: leat.fleet.v1.Revision.healthy_at:type_name -> google.protobuf.Timestamp
-	22, // 48: leat.fleet.v1.Revision.superseded_at:type_name -> google.protobuf.Timestamp
-	37, // 49: leat.fleet.v1.Revision.timings:type_name -> leat.distributor.v1.Timings
-	22, // 50: leat.fleet.v1.Revision.fetch_began_at:type_name -> google.protobuf.Timestamp
-	26, // 51: leat.fleet.v1.Revision.fetch_duration:type_name -> google.protobuf.Duration
-	52, // [52:52] is the sub-list for method output_type
-	52, // [52:52] is the sub-list for method input_type
-	52, // [52:52] is the sub-list for extension type_name
-	52, // [52:52] is the sub-list for extension extendee
-	0,  // [0:52] is the sub-list for field type_name
+	29, // 15: leat.fleet.v1.RepositorySpec.push:type_name -> leat.gitcache.v1.Push
+	20, // 16: leat.fleet.v1.Service.metadata:type_name -> leat.type.v1.Metadata
+	8,  // 17: leat.fleet.v1.Service.spec:type_name -> leat.fleet.v1.ServiceSpec
+	11, // 18: leat.fleet.v1.Service.status:type_name -> leat.fleet.v1.ServiceStatus
+	30, // 19: leat.fleet.v1.ServiceSpec.sources:type_name -> leat.type.v1.Source
+	31, // 20: leat.fleet.v1.ServiceSpec.renderer:type_name -> leat.distributor.v1.Renderer
+	10, // 21: leat.fleet.v1.ServiceSpec.sync:type_name -> leat.fleet.v1.SyncOptions
+	22, // 22: leat.fleet.v1.ServiceSpec.paused_until:type_name -> google.protobuf.Timestamp
+	9,  // 23: leat.fleet.v1.ServiceSpec.config:type_name -> leat.fleet.v1.ServiceConfig
+	32, // 24: leat.fleet.v1.ServiceSpec.policy:type_name -> leat.type.v1.SyncPolicy
+	33, // 25: leat.fleet.v1.ServiceSpec.render:type_name -> leat.type.v1.RenderStep
+	17, // 26: leat.fleet.v1.ServiceConfig.values:type_name -> leat.fleet.v1.ServiceConfig.ValuesEntry
+	18, // 27: leat.fleet.v1.ServiceConfig.secrets:type_name -> leat.fleet.v1.ServiceConfig.SecretsEntry
+	19, // 28: leat.fleet.v1.ServiceConfig.references:type_name -> leat.fleet.v1.ServiceConfig.ReferencesEntry
+	26, // 29: leat.fleet.v1.SyncOptions.health_timeout:type_name -> google.protobuf.Duration
+	34, // 30: leat.fleet.v1.ServiceStatus.phase:type_name -> leat.type.v1.ServicePhase
+	35, // 31: leat.fleet.v1.ServiceStatus.problem:type_name -> leat.type.v1.Problem
+	15, // 32: leat.fleet.v1.ServiceStatus.sources:type_name -> leat.fleet.v1.SourceStatus
+	36, // 33: leat.fleet.v1.ServiceStatus.report:type_name -> leat.distributor.v1.ServiceReport
+	13, // 34: leat.fleet.v1.ServiceStatus.hold:type_name -> leat.fleet.v1.ContentHold
+	12, // 35: leat.fleet.v1.ServiceStatus.exception:type_name -> leat.fleet.v1.ServiceException
+	14, // 36: leat.fleet.v1.ServiceStatus.rollout:type_name -> leat.fleet.v1.EditRollout
+	22, // 37: leat.fleet.v1.ServiceException.at:type_name -> google.protobuf.Timestamp
+	22, // 38: leat.fleet.v1.ServiceException.paused_until:type_name -> google.protobuf.Timestamp
+	22, // 39: leat.fleet.v1.ContentHold.pinned_at:type_name -> google.protobuf.Timestamp
+	22, // 40: leat.fleet.v1.ContentHold.pinned_until:type_name -> google.protobuf.Timestamp
+	37, // 41: leat.fleet.v1.SourceStatus.snapshot:type_name -> leat.type.v1.Snapshot
+	35, // 42: leat.fleet.v1.SourceStatus.problem:type_name -> leat.type.v1.Problem
+	22, // 43: leat.fleet.v1.SourceStatus.resolved_at:type_name -> google.protobuf.Timestamp
+	0,  // 44: leat.fleet.v1.Revision.outcome:type_name -> leat.fleet.v1.RevisionOutcome
+	35, // 45: leat.fleet.v1.Revision.problem:type_name -> leat.type.v1.Problem
+	22, // 46: leat.fleet.v1.Revision.planned_at:type_name -> google.protobuf.Timestamp
+	22, // 47: leat.fleet.v1.Revision.applied_at:type_name -> google.protobuf.Timestamp
+	22, // 48: leat.fleet.v1.Revision.healthy_at:type_name -> google.protobuf.Timestamp
+	22, // 49: leat.fleet.v1.Revision.superseded_at:type_name -> google.protobuf.Timestamp
+	38, // 50: leat.fleet.v1.Revision.timings:type_name -> leat.distributor.v1.Timings
+	22, // 51: leat.fleet.v1.Revision.fetch_began_at:type_name -> google.protobuf.Timestamp
+	26, // 52: leat.fleet.v1.Revision.fetch_duration:type_name -> google.protobuf.Duration
+	53, // [53:53] is the sub-list for method output_type
+	53, // [53:53] is the sub-list for method input_type
+	53, // [53:53] is the sub-list for extension type_name
+	53, // [53:53] is the sub-list for extension extendee
+	0,  // [0:53] is the sub-list for field type_name
 }
 
 func init() { file_leat_fleet_v1_resources_proto_init() }

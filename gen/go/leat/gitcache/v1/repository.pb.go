@@ -85,6 +85,63 @@ func (RepositoryType) EnumDescriptor() ([]byte, []int) {
 	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{0}
 }
 
+// Forge is a kind of server with pull requests.
+type Forge int32
+
+const (
+	// By the URL's host: see Push.forge.
+	Forge_FORGE_UNSPECIFIED Forge = 0
+	// GitHub, or GitHub Enterprise.
+	Forge_FORGE_GITHUB Forge = 1
+	// GitLab, whose pull requests are called merge requests.
+	Forge_FORGE_GITLAB Forge = 2
+	// Gitea or Forgejo.
+	Forge_FORGE_GITEA Forge = 3
+)
+
+// Enum value maps for Forge.
+var (
+	Forge_name = map[int32]string{
+		0: "FORGE_UNSPECIFIED",
+		1: "FORGE_GITHUB",
+		2: "FORGE_GITLAB",
+		3: "FORGE_GITEA",
+	}
+	Forge_value = map[string]int32{
+		"FORGE_UNSPECIFIED": 0,
+		"FORGE_GITHUB":      1,
+		"FORGE_GITLAB":      2,
+		"FORGE_GITEA":       3,
+	}
+)
+
+func (x Forge) Enum() *Forge {
+	p := new(Forge)
+	*p = x
+	return p
+}
+
+func (x Forge) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Forge) Descriptor() protoreflect.EnumDescriptor {
+	return file_leat_gitcache_v1_repository_proto_enumTypes[1].Descriptor()
+}
+
+func (Forge) Type() protoreflect.EnumType {
+	return &file_leat_gitcache_v1_repository_proto_enumTypes[1]
+}
+
+func (x Forge) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Forge.Descriptor instead.
+func (Forge) EnumDescriptor() ([]byte, []int) {
+	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{1}
+}
+
 // VerificationMode selects the objects that must be signed before a ref delivers it. HEAD is the
 // default branch. A commit that is named by its id has to be signed itself under COMMIT and
 // TAG_AND_COMMIT; under TAG it has to be what a signed tag points to.
@@ -132,11 +189,11 @@ func (x VerificationMode) String() string {
 }
 
 func (VerificationMode) Descriptor() protoreflect.EnumDescriptor {
-	return file_leat_gitcache_v1_repository_proto_enumTypes[1].Descriptor()
+	return file_leat_gitcache_v1_repository_proto_enumTypes[2].Descriptor()
 }
 
 func (VerificationMode) Type() protoreflect.EnumType {
-	return &file_leat_gitcache_v1_repository_proto_enumTypes[1]
+	return &file_leat_gitcache_v1_repository_proto_enumTypes[2]
 }
 
 func (x VerificationMode) Number() protoreflect.EnumNumber {
@@ -145,7 +202,7 @@ func (x VerificationMode) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use VerificationMode.Descriptor instead.
 func (VerificationMode) EnumDescriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{1}
+	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{2}
 }
 
 // CloudProvider names a cloud.
@@ -189,11 +246,11 @@ func (x CloudProvider) String() string {
 }
 
 func (CloudProvider) Descriptor() protoreflect.EnumDescriptor {
-	return file_leat_gitcache_v1_repository_proto_enumTypes[2].Descriptor()
+	return file_leat_gitcache_v1_repository_proto_enumTypes[3].Descriptor()
 }
 
 func (CloudProvider) Type() protoreflect.EnumType {
-	return &file_leat_gitcache_v1_repository_proto_enumTypes[2]
+	return &file_leat_gitcache_v1_repository_proto_enumTypes[3]
 }
 
 func (x CloudProvider) Number() protoreflect.EnumNumber {
@@ -202,7 +259,7 @@ func (x CloudProvider) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CloudProvider.Descriptor instead.
 func (CloudProvider) EnumDescriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{2}
+	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{3}
 }
 
 // RepositoryPhase is the state of a mirror.
@@ -254,11 +311,11 @@ func (x RepositoryPhase) String() string {
 }
 
 func (RepositoryPhase) Descriptor() protoreflect.EnumDescriptor {
-	return file_leat_gitcache_v1_repository_proto_enumTypes[3].Descriptor()
+	return file_leat_gitcache_v1_repository_proto_enumTypes[4].Descriptor()
 }
 
 func (RepositoryPhase) Type() protoreflect.EnumType {
-	return &file_leat_gitcache_v1_repository_proto_enumTypes[3]
+	return &file_leat_gitcache_v1_repository_proto_enumTypes[4]
 }
 
 func (x RepositoryPhase) Number() protoreflect.EnumNumber {
@@ -267,7 +324,7 @@ func (x RepositoryPhase) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use RepositoryPhase.Descriptor instead.
 func (RepositoryPhase) EnumDescriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{3}
+	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{4}
 }
 
 // WebhookOutcome is what became of a webhook.
@@ -347,11 +404,11 @@ func (x WebhookOutcome) String() string {
 }
 
 func (WebhookOutcome) Descriptor() protoreflect.EnumDescriptor {
-	return file_leat_gitcache_v1_repository_proto_enumTypes[4].Descriptor()
+	return file_leat_gitcache_v1_repository_proto_enumTypes[5].Descriptor()
 }
 
 func (WebhookOutcome) Type() protoreflect.EnumType {
-	return &file_leat_gitcache_v1_repository_proto_enumTypes[4]
+	return &file_leat_gitcache_v1_repository_proto_enumTypes[5]
 }
 
 func (x WebhookOutcome) Number() protoreflect.EnumNumber {
@@ -360,7 +417,7 @@ func (x WebhookOutcome) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use WebhookOutcome.Descriptor instead.
 func (WebhookOutcome) EnumDescriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{4}
+	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{5}
 }
 
 // RepositoryDefinition is everything that is needed to mirror a repository.
@@ -418,7 +475,9 @@ type RepositoryDefinition struct {
 	ChartRepositories []string `protobuf:"bytes,18,rep,name=chart_repositories,json=chartRepositories,proto3" json:"chart_repositories,omitempty"`
 	// Reach the upstream, its token hosts and the proxy only at public addresses, or in networks that gitcache's operator
 	// lists: the address was chosen by a person who may not create repositories of the hub.
-	PublicOnly    bool `protobuf:"varint,19,opt,name=public_only,json=publicOnly,proto3" json:"public_only,omitempty"`
+	PublicOnly bool `protobuf:"varint,19,opt,name=public_only,json=publicOnly,proto3" json:"public_only,omitempty"`
+	// The branches that the hub may push commits to, and how. Unset means that the hub pushes nothing.
+	Push          *Push `protobuf:"bytes,20,opt,name=push,proto3" json:"push,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -586,6 +645,98 @@ func (x *RepositoryDefinition) GetPublicOnly() bool {
 	return false
 }
 
+func (x *RepositoryDefinition) GetPush() *Push {
+	if x != nil {
+		return x.Push
+	}
+	return nil
+}
+
+// Push lets the hub push commits to branches of a Git repository, with the repository's own credential.
+type Push struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Names of the branches, without refs/heads/, or patterns such as "leat/*", where * matches any text, slashes
+	// included. 1 to 32. Required.
+	Branches []string `protobuf:"bytes,1,rep,name=branches,proto3" json:"branches,omitempty"`
+	// Name of the author of commits. Empty means Leat.
+	AuthorName string `protobuf:"bytes,2,opt,name=author_name,json=authorName,proto3" json:"author_name,omitempty"`
+	// Address of the author of commits. Empty means leat@noreply.invalid, which belongs to nobody.
+	AuthorEmail string `protobuf:"bytes,3,opt,name=author_email,json=authorEmail,proto3" json:"author_email,omitempty"`
+	// The kind of server that opens pull requests. Unspecified: as the URL's host is github.com, gitlab.com or
+	// codeberg.org; at other hosts the hub opens no pull requests.
+	Forge Forge `protobuf:"varint,4,opt,name=forge,proto3,enum=leat.gitcache.v1.Forge" json:"forge,omitempty"`
+	// Base URL of the server's API. Empty means https://api.github.com for github.com, and at other hosts
+	// https://HOST/api/v3 for GitHub Enterprise, https://HOST/api/v4 for GitLab, https://HOST/api/v1 for Gitea.
+	ApiUrl        string `protobuf:"bytes,5,opt,name=api_url,json=apiUrl,proto3" json:"api_url,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Push) Reset() {
+	*x = Push{}
+	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Push) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Push) ProtoMessage() {}
+
+func (x *Push) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Push.ProtoReflect.Descriptor instead.
+func (*Push) Descriptor() ([]byte, []int) {
+	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Push) GetBranches() []string {
+	if x != nil {
+		return x.Branches
+	}
+	return nil
+}
+
+func (x *Push) GetAuthorName() string {
+	if x != nil {
+		return x.AuthorName
+	}
+	return ""
+}
+
+func (x *Push) GetAuthorEmail() string {
+	if x != nil {
+		return x.AuthorEmail
+	}
+	return ""
+}
+
+func (x *Push) GetForge() Forge {
+	if x != nil {
+		return x.Forge
+	}
+	return Forge_FORGE_UNSPECIFIED
+}
+
+func (x *Push) GetApiUrl() string {
+	if x != nil {
+		return x.ApiUrl
+	}
+	return ""
+}
+
 // Verification delivers only content that is signed by given keys: commits and tags of a Git
 // repository, charts of a Helm repository, artifacts of an OCI repository. If what a ref leads to is
 // not, the ref continues to deliver its last accepted content, and the state reports it.
@@ -614,7 +765,7 @@ type Verification struct {
 
 func (x *Verification) Reset() {
 	*x = Verification{}
-	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[1]
+	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -626,7 +777,7 @@ func (x *Verification) String() string {
 func (*Verification) ProtoMessage() {}
 
 func (x *Verification) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[1]
+	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -639,7 +790,7 @@ func (x *Verification) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Verification.ProtoReflect.Descriptor instead.
 func (*Verification) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{1}
+	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Verification) GetMode() VerificationMode {
@@ -702,7 +853,7 @@ type Credential struct {
 
 func (x *Credential) Reset() {
 	*x = Credential{}
-	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[2]
+	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -714,7 +865,7 @@ func (x *Credential) String() string {
 func (*Credential) ProtoMessage() {}
 
 func (x *Credential) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[2]
+	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -727,7 +878,7 @@ func (x *Credential) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Credential.ProtoReflect.Descriptor instead.
 func (*Credential) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{2}
+	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Credential) GetMethod() isCredential_Method {
@@ -864,7 +1015,7 @@ type BasicCredential struct {
 
 func (x *BasicCredential) Reset() {
 	*x = BasicCredential{}
-	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[3]
+	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -876,7 +1027,7 @@ func (x *BasicCredential) String() string {
 func (*BasicCredential) ProtoMessage() {}
 
 func (x *BasicCredential) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[3]
+	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -889,7 +1040,7 @@ func (x *BasicCredential) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BasicCredential.ProtoReflect.Descriptor instead.
 func (*BasicCredential) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{3}
+	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *BasicCredential) GetUsername() string {
@@ -917,7 +1068,7 @@ type BearerCredential struct {
 
 func (x *BearerCredential) Reset() {
 	*x = BearerCredential{}
-	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[4]
+	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -929,7 +1080,7 @@ func (x *BearerCredential) String() string {
 func (*BearerCredential) ProtoMessage() {}
 
 func (x *BearerCredential) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[4]
+	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -942,7 +1093,7 @@ func (x *BearerCredential) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BearerCredential.ProtoReflect.Descriptor instead.
 func (*BearerCredential) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{4}
+	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *BearerCredential) GetToken() string {
@@ -967,7 +1118,7 @@ type SSHCredential struct {
 
 func (x *SSHCredential) Reset() {
 	*x = SSHCredential{}
-	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[5]
+	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -979,7 +1130,7 @@ func (x *SSHCredential) String() string {
 func (*SSHCredential) ProtoMessage() {}
 
 func (x *SSHCredential) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[5]
+	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -992,7 +1143,7 @@ func (x *SSHCredential) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SSHCredential.ProtoReflect.Descriptor instead.
 func (*SSHCredential) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{5}
+	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *SSHCredential) GetPrivateKey() string {
@@ -1034,7 +1185,7 @@ type GitHubAppCredential struct {
 
 func (x *GitHubAppCredential) Reset() {
 	*x = GitHubAppCredential{}
-	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[6]
+	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1046,7 +1197,7 @@ func (x *GitHubAppCredential) String() string {
 func (*GitHubAppCredential) ProtoMessage() {}
 
 func (x *GitHubAppCredential) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[6]
+	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1059,7 +1210,7 @@ func (x *GitHubAppCredential) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GitHubAppCredential.ProtoReflect.Descriptor instead.
 func (*GitHubAppCredential) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{6}
+	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *GitHubAppCredential) GetAppId() int64 {
@@ -1103,7 +1254,7 @@ type DockerConfigCredential struct {
 
 func (x *DockerConfigCredential) Reset() {
 	*x = DockerConfigCredential{}
-	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[7]
+	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1115,7 +1266,7 @@ func (x *DockerConfigCredential) String() string {
 func (*DockerConfigCredential) ProtoMessage() {}
 
 func (x *DockerConfigCredential) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[7]
+	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1128,7 +1279,7 @@ func (x *DockerConfigCredential) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DockerConfigCredential.ProtoReflect.Descriptor instead.
 func (*DockerConfigCredential) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{7}
+	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *DockerConfigCredential) GetConfigJson() string {
@@ -1159,7 +1310,7 @@ type WorkloadIdentityCredential struct {
 
 func (x *WorkloadIdentityCredential) Reset() {
 	*x = WorkloadIdentityCredential{}
-	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[8]
+	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1171,7 +1322,7 @@ func (x *WorkloadIdentityCredential) String() string {
 func (*WorkloadIdentityCredential) ProtoMessage() {}
 
 func (x *WorkloadIdentityCredential) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[8]
+	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1184,7 +1335,7 @@ func (x *WorkloadIdentityCredential) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkloadIdentityCredential.ProtoReflect.Descriptor instead.
 func (*WorkloadIdentityCredential) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{8}
+	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *WorkloadIdentityCredential) GetProvider() CloudProvider {
@@ -1221,7 +1372,7 @@ type ClientCertificate struct {
 
 func (x *ClientCertificate) Reset() {
 	*x = ClientCertificate{}
-	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[9]
+	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1233,7 +1384,7 @@ func (x *ClientCertificate) String() string {
 func (*ClientCertificate) ProtoMessage() {}
 
 func (x *ClientCertificate) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[9]
+	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1246,7 +1397,7 @@ func (x *ClientCertificate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientCertificate.ProtoReflect.Descriptor instead.
 func (*ClientCertificate) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{9}
+	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ClientCertificate) GetCertificatePem() string {
@@ -1304,7 +1455,7 @@ type RepositoryState struct {
 
 func (x *RepositoryState) Reset() {
 	*x = RepositoryState{}
-	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[10]
+	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1316,7 +1467,7 @@ func (x *RepositoryState) String() string {
 func (*RepositoryState) ProtoMessage() {}
 
 func (x *RepositoryState) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[10]
+	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1329,7 +1480,7 @@ func (x *RepositoryState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RepositoryState.ProtoReflect.Descriptor instead.
 func (*RepositoryState) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{10}
+	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *RepositoryState) GetPhase() RepositoryPhase {
@@ -1447,7 +1598,7 @@ type WebhookDelivery struct {
 
 func (x *WebhookDelivery) Reset() {
 	*x = WebhookDelivery{}
-	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[11]
+	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1459,7 +1610,7 @@ func (x *WebhookDelivery) String() string {
 func (*WebhookDelivery) ProtoMessage() {}
 
 func (x *WebhookDelivery) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[11]
+	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1472,7 +1623,7 @@ func (x *WebhookDelivery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WebhookDelivery.ProtoReflect.Descriptor instead.
 func (*WebhookDelivery) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{11}
+	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *WebhookDelivery) GetReceiveTime() *timestamppb.Timestamp {
@@ -1520,7 +1671,7 @@ type Ref struct {
 
 func (x *Ref) Reset() {
 	*x = Ref{}
-	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[12]
+	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1532,7 +1683,7 @@ func (x *Ref) String() string {
 func (*Ref) ProtoMessage() {}
 
 func (x *Ref) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[12]
+	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1545,7 +1696,7 @@ func (x *Ref) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ref.ProtoReflect.Descriptor instead.
 func (*Ref) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{12}
+	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Ref) GetName() string {
@@ -1573,7 +1724,7 @@ var File_leat_gitcache_v1_repository_proto protoreflect.FileDescriptor
 
 const file_leat_gitcache_v1_repository_proto_rawDesc = "" +
 	"\n" +
-	"!leat/gitcache/v1/repository.proto\x12\x10leat.gitcache.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1aleat/options/v1/edit.proto\x1a\x18leat/type/v1/state.proto\"\xc2\x05\n" +
+	"!leat/gitcache/v1/repository.proto\x12\x10leat.gitcache.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1aleat/options/v1/edit.proto\x1a\x18leat/type/v1/state.proto\"\xee\x05\n" +
 	"\x14RepositoryDefinition\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\tR\x03uid\x12\x18\n" +
@@ -1598,7 +1749,15 @@ const file_leat_gitcache_v1_repository_proto_rawDesc = "" +
 	"tokenHosts\x12-\n" +
 	"\x12chart_repositories\x18\x12 \x03(\tR\x11chartRepositories\x12\x1f\n" +
 	"\vpublic_only\x18\x13 \x01(\bR\n" +
-	"publicOnly\"\xf9\x01\n" +
+	"publicOnly\x12*\n" +
+	"\x04push\x18\x14 \x01(\v2\x16.leat.gitcache.v1.PushR\x04push\"\xcc\x01\n" +
+	"\x04Push\x12 \n" +
+	"\bbranches\x18\x01 \x03(\tB\x04\xa8\x9f\x19\x01R\bbranches\x12%\n" +
+	"\vauthor_name\x18\x02 \x01(\tB\x04\xa8\x9f\x19\x01R\n" +
+	"authorName\x12'\n" +
+	"\fauthor_email\x18\x03 \x01(\tB\x04\xa8\x9f\x19\x01R\vauthorEmail\x123\n" +
+	"\x05forge\x18\x04 \x01(\x0e2\x17.leat.gitcache.v1.ForgeB\x04\xa8\x9f\x19\x01R\x05forge\x12\x1d\n" +
+	"\aapi_url\x18\x05 \x01(\tB\x04\xa8\x9f\x19\x01R\x06apiUrl\"\xf9\x01\n" +
 	"\fVerification\x12<\n" +
 	"\x04mode\x18\x01 \x01(\x0e2\".leat.gitcache.v1.VerificationModeB\x04\xa8\x9f\x19\x01R\x04mode\x12\x1f\n" +
 	"\bpgp_keys\x18\x02 \x01(\tB\x04\xa8\x9f\x19\x01R\apgpKeys\x124\n" +
@@ -1680,7 +1839,12 @@ const file_leat_gitcache_v1_repository_proto_rawDesc = "" +
 	"\x1bREPOSITORY_TYPE_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13REPOSITORY_TYPE_GIT\x10\x01\x12\x18\n" +
 	"\x14REPOSITORY_TYPE_HELM\x10\x02\x12\x17\n" +
-	"\x13REPOSITORY_TYPE_OCI\x10\x03*\xb4\x01\n" +
+	"\x13REPOSITORY_TYPE_OCI\x10\x03*S\n" +
+	"\x05Forge\x12\x15\n" +
+	"\x11FORGE_UNSPECIFIED\x10\x00\x12\x10\n" +
+	"\fFORGE_GITHUB\x10\x01\x12\x10\n" +
+	"\fFORGE_GITLAB\x10\x02\x12\x0f\n" +
+	"\vFORGE_GITEA\x10\x03*\xb4\x01\n" +
 	"\x10VerificationMode\x12!\n" +
 	"\x1dVERIFICATION_MODE_UNSPECIFIED\x10\x00\x12\x1c\n" +
 	"\x18VERIFICATION_MODE_COMMIT\x10\x01\x12\x19\n" +
@@ -1728,57 +1892,61 @@ func file_leat_gitcache_v1_repository_proto_rawDescGZIP() []byte {
 	return file_leat_gitcache_v1_repository_proto_rawDescData
 }
 
-var file_leat_gitcache_v1_repository_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_leat_gitcache_v1_repository_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_leat_gitcache_v1_repository_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
+var file_leat_gitcache_v1_repository_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_leat_gitcache_v1_repository_proto_goTypes = []any{
 	(RepositoryType)(0),                // 0: leat.gitcache.v1.RepositoryType
-	(VerificationMode)(0),              // 1: leat.gitcache.v1.VerificationMode
-	(CloudProvider)(0),                 // 2: leat.gitcache.v1.CloudProvider
-	(RepositoryPhase)(0),               // 3: leat.gitcache.v1.RepositoryPhase
-	(WebhookOutcome)(0),                // 4: leat.gitcache.v1.WebhookOutcome
-	(*RepositoryDefinition)(nil),       // 5: leat.gitcache.v1.RepositoryDefinition
-	(*Verification)(nil),               // 6: leat.gitcache.v1.Verification
-	(*Credential)(nil),                 // 7: leat.gitcache.v1.Credential
-	(*BasicCredential)(nil),            // 8: leat.gitcache.v1.BasicCredential
-	(*BearerCredential)(nil),           // 9: leat.gitcache.v1.BearerCredential
-	(*SSHCredential)(nil),              // 10: leat.gitcache.v1.SSHCredential
-	(*GitHubAppCredential)(nil),        // 11: leat.gitcache.v1.GitHubAppCredential
-	(*DockerConfigCredential)(nil),     // 12: leat.gitcache.v1.DockerConfigCredential
-	(*WorkloadIdentityCredential)(nil), // 13: leat.gitcache.v1.WorkloadIdentityCredential
-	(*ClientCertificate)(nil),          // 14: leat.gitcache.v1.ClientCertificate
-	(*RepositoryState)(nil),            // 15: leat.gitcache.v1.RepositoryState
-	(*WebhookDelivery)(nil),            // 16: leat.gitcache.v1.WebhookDelivery
-	(*Ref)(nil),                        // 17: leat.gitcache.v1.Ref
-	(*durationpb.Duration)(nil),        // 18: google.protobuf.Duration
-	(*v1.Problem)(nil),                 // 19: leat.type.v1.Problem
-	(*timestamppb.Timestamp)(nil),      // 20: google.protobuf.Timestamp
+	(Forge)(0),                         // 1: leat.gitcache.v1.Forge
+	(VerificationMode)(0),              // 2: leat.gitcache.v1.VerificationMode
+	(CloudProvider)(0),                 // 3: leat.gitcache.v1.CloudProvider
+	(RepositoryPhase)(0),               // 4: leat.gitcache.v1.RepositoryPhase
+	(WebhookOutcome)(0),                // 5: leat.gitcache.v1.WebhookOutcome
+	(*RepositoryDefinition)(nil),       // 6: leat.gitcache.v1.RepositoryDefinition
+	(*Push)(nil),                       // 7: leat.gitcache.v1.Push
+	(*Verification)(nil),               // 8: leat.gitcache.v1.Verification
+	(*Credential)(nil),                 // 9: leat.gitcache.v1.Credential
+	(*BasicCredential)(nil),            // 10: leat.gitcache.v1.BasicCredential
+	(*BearerCredential)(nil),           // 11: leat.gitcache.v1.BearerCredential
+	(*SSHCredential)(nil),              // 12: leat.gitcache.v1.SSHCredential
+	(*GitHubAppCredential)(nil),        // 13: leat.gitcache.v1.GitHubAppCredential
+	(*DockerConfigCredential)(nil),     // 14: leat.gitcache.v1.DockerConfigCredential
+	(*WorkloadIdentityCredential)(nil), // 15: leat.gitcache.v1.WorkloadIdentityCredential
+	(*ClientCertificate)(nil),          // 16: leat.gitcache.v1.ClientCertificate
+	(*RepositoryState)(nil),            // 17: leat.gitcache.v1.RepositoryState
+	(*WebhookDelivery)(nil),            // 18: leat.gitcache.v1.WebhookDelivery
+	(*Ref)(nil),                        // 19: leat.gitcache.v1.Ref
+	(*durationpb.Duration)(nil),        // 20: google.protobuf.Duration
+	(*v1.Problem)(nil),                 // 21: leat.type.v1.Problem
+	(*timestamppb.Timestamp)(nil),      // 22: google.protobuf.Timestamp
 }
 var file_leat_gitcache_v1_repository_proto_depIdxs = []int32{
 	0,  // 0: leat.gitcache.v1.RepositoryDefinition.type:type_name -> leat.gitcache.v1.RepositoryType
-	18, // 1: leat.gitcache.v1.RepositoryDefinition.poll_interval:type_name -> google.protobuf.Duration
-	7,  // 2: leat.gitcache.v1.RepositoryDefinition.credential:type_name -> leat.gitcache.v1.Credential
-	6,  // 3: leat.gitcache.v1.RepositoryDefinition.verification:type_name -> leat.gitcache.v1.Verification
-	1,  // 4: leat.gitcache.v1.Verification.mode:type_name -> leat.gitcache.v1.VerificationMode
-	8,  // 5: leat.gitcache.v1.Credential.basic:type_name -> leat.gitcache.v1.BasicCredential
-	9,  // 6: leat.gitcache.v1.Credential.bearer:type_name -> leat.gitcache.v1.BearerCredential
-	10, // 7: leat.gitcache.v1.Credential.ssh:type_name -> leat.gitcache.v1.SSHCredential
-	11, // 8: leat.gitcache.v1.Credential.github_app:type_name -> leat.gitcache.v1.GitHubAppCredential
-	12, // 9: leat.gitcache.v1.Credential.docker_config:type_name -> leat.gitcache.v1.DockerConfigCredential
-	13, // 10: leat.gitcache.v1.Credential.workload_identity:type_name -> leat.gitcache.v1.WorkloadIdentityCredential
-	14, // 11: leat.gitcache.v1.Credential.client_certificate:type_name -> leat.gitcache.v1.ClientCertificate
-	2,  // 12: leat.gitcache.v1.WorkloadIdentityCredential.provider:type_name -> leat.gitcache.v1.CloudProvider
-	3,  // 13: leat.gitcache.v1.RepositoryState.phase:type_name -> leat.gitcache.v1.RepositoryPhase
-	19, // 14: leat.gitcache.v1.RepositoryState.problem:type_name -> leat.type.v1.Problem
-	20, // 15: leat.gitcache.v1.RepositoryState.fresh_at:type_name -> google.protobuf.Timestamp
-	20, // 16: leat.gitcache.v1.RepositoryState.changed_at:type_name -> google.protobuf.Timestamp
-	20, // 17: leat.gitcache.v1.RepositoryState.next_poll_at:type_name -> google.protobuf.Timestamp
-	20, // 18: leat.gitcache.v1.WebhookDelivery.receive_time:type_name -> google.protobuf.Timestamp
-	4,  // 19: leat.gitcache.v1.WebhookDelivery.outcome:type_name -> leat.gitcache.v1.WebhookOutcome
-	20, // [20:20] is the sub-list for method output_type
-	20, // [20:20] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	20, // 1: leat.gitcache.v1.RepositoryDefinition.poll_interval:type_name -> google.protobuf.Duration
+	9,  // 2: leat.gitcache.v1.RepositoryDefinition.credential:type_name -> leat.gitcache.v1.Credential
+	8,  // 3: leat.gitcache.v1.RepositoryDefinition.verification:type_name -> leat.gitcache.v1.Verification
+	7,  // 4: leat.gitcache.v1.RepositoryDefinition.push:type_name -> leat.gitcache.v1.Push
+	1,  // 5: leat.gitcache.v1.Push.forge:type_name -> leat.gitcache.v1.Forge
+	2,  // 6: leat.gitcache.v1.Verification.mode:type_name -> leat.gitcache.v1.VerificationMode
+	10, // 7: leat.gitcache.v1.Credential.basic:type_name -> leat.gitcache.v1.BasicCredential
+	11, // 8: leat.gitcache.v1.Credential.bearer:type_name -> leat.gitcache.v1.BearerCredential
+	12, // 9: leat.gitcache.v1.Credential.ssh:type_name -> leat.gitcache.v1.SSHCredential
+	13, // 10: leat.gitcache.v1.Credential.github_app:type_name -> leat.gitcache.v1.GitHubAppCredential
+	14, // 11: leat.gitcache.v1.Credential.docker_config:type_name -> leat.gitcache.v1.DockerConfigCredential
+	15, // 12: leat.gitcache.v1.Credential.workload_identity:type_name -> leat.gitcache.v1.WorkloadIdentityCredential
+	16, // 13: leat.gitcache.v1.Credential.client_certificate:type_name -> leat.gitcache.v1.ClientCertificate
+	3,  // 14: leat.gitcache.v1.WorkloadIdentityCredential.provider:type_name -> leat.gitcache.v1.CloudProvider
+	4,  // 15: leat.gitcache.v1.RepositoryState.phase:type_name -> leat.gitcache.v1.RepositoryPhase
+	21, // 16: leat.gitcache.v1.RepositoryState.problem:type_name -> leat.type.v1.Problem
+	22, // 17: leat.gitcache.v1.RepositoryState.fresh_at:type_name -> google.protobuf.Timestamp
+	22, // 18: leat.gitcache.v1.RepositoryState.changed_at:type_name -> google.protobuf.Timestamp
+	22, // 19: leat.gitcache.v1.RepositoryState.next_poll_at:type_name -> google.protobuf.Timestamp
+	22, // 20: leat.gitcache.v1.WebhookDelivery.receive_time:type_name -> google.protobuf.Timestamp
+	5,  // 21: leat.gitcache.v1.WebhookDelivery.outcome:type_name -> leat.gitcache.v1.WebhookOutcome
+	22, // [22:22] is the sub-list for method output_type
+	22, // [22:22] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_leat_gitcache_v1_repository_proto_init() }
@@ -1786,7 +1954,7 @@ func file_leat_gitcache_v1_repository_proto_init() {
 	if File_leat_gitcache_v1_repository_proto != nil {
 		return
 	}
-	file_leat_gitcache_v1_repository_proto_msgTypes[2].OneofWrappers = []any{
+	file_leat_gitcache_v1_repository_proto_msgTypes[3].OneofWrappers = []any{
 		(*Credential_Basic)(nil),
 		(*Credential_Bearer)(nil),
 		(*Credential_Ssh)(nil),
@@ -1799,8 +1967,8 @@ func file_leat_gitcache_v1_repository_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leat_gitcache_v1_repository_proto_rawDesc), len(file_leat_gitcache_v1_repository_proto_rawDesc)),
-			NumEnums:      5,
-			NumMessages:   13,
+			NumEnums:      6,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

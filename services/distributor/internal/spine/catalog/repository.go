@@ -152,7 +152,25 @@ func (s RepositorySpec) checkServer(stored RepositorySpec) error {
 	if stored.Credential.IsZero() {
 		return nil
 	}
-	return s.newServer(stored)
+	return cmp.Or(s.newServer(stored), s.newPush(stored))
+}
+
+// newPush returns nil if the spec has the hub push to no repository and branch, and call no API, that
+// the stored one does not. The error is why the stored credential is not used for that: it may have
+// been given for reading.
+func (s RepositorySpec) newPush(stored RepositorySpec) error {
+	if s.Push.Branches != "" && s.URL != stored.URL {
+		return fielderr.New("spec.credential", "was not given to push to %s; give the credential again, or an empty one for none", s.URL)
+	}
+	for _, branch := range s.Push.Branches.Names() {
+		if !slices.Contains(stored.Push.Branches.Names(), branch) {
+			return fielderr.New("spec.credential", "was not given to push to %s; give the credential again, or an empty one for none", branch)
+		}
+	}
+	if api := s.Push.APIURL; api != "" && api != stored.Push.APIURL {
+		return fielderr.New("spec.credential", "was not given for the API at %s; give the credential again, or an empty one for none", serverOf(api))
+	}
+	return nil
 }
 
 // newServer returns nil if the spec leads to no server, through no proxy and to no token host that
@@ -175,8 +193,8 @@ func (s RepositorySpec) newServer(stored RepositorySpec) error {
 
 // leadsElsewhere reports whether the spec has the hub call a server that the stored one does not.
 func (s RepositorySpec) leadsElsewhere(stored RepositorySpec) bool {
-	api := s.Credential.APIURL
-	return s.newServer(stored) != nil || api != "" && api != stored.Credential.APIURL
+	api, pushAPI := s.Credential.APIURL, s.Push.APIURL
+	return s.newServer(stored) != nil || api != "" && api != stored.Credential.APIURL || pushAPI != "" && pushAPI != stored.Push.APIURL
 }
 
 // serverOf returns the scheme, host and port of a valid URL in one spelling, without user and

@@ -17,7 +17,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file leat/gitcache/v1/repository.proto.
  */
 export const file_leat_gitcache_v1_repository: GenFile = /*@__PURE__*/
-  fileDesc("CiFsZWF0L2dpdGNhY2hlL3YxL3JlcG9zaXRvcnkucHJvdG8SEGxlYXQuZ2l0Y2FjaGUudjEi/AMKFFJlcG9zaXRvcnlEZWZpbml0aW9uEgwKBG5hbWUYASABKAkSCwoDdWlkGAIgASgJEg8KB3ZlcnNpb24YAyABKAMSLgoEdHlwZRgEIAEoDjIgLmxlYXQuZ2l0Y2FjaGUudjEuUmVwb3NpdG9yeVR5cGUSCwoDdXJsGAUgASgJEjAKDXBvbGxfaW50ZXJ2YWwYBiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SMAoKY3JlZGVudGlhbBgHIAEoCzIcLmxlYXQuZ2l0Y2FjaGUudjEuQ3JlZGVudGlhbBIOCgZjYV9wZW0YCCABKAkSEQoJc3VzcGVuZGVkGAkgASgIEhsKDndlYmhvb2tfc2VjcmV0GAogASgJQgOAAQESEQoJcHJveHlfdXJsGAsgASgJEjQKDHZlcmlmaWNhdGlvbhgMIAEoCzIeLmxlYXQuZ2l0Y2FjaGUudjEuVmVyaWZpY2F0aW9uEhUKDXBhcnRpYWxfY2xvbmUYDSABKAgSDgoGcGFyZW50GA4gASgJEg4KBmNoYXJ0cxgPIAMoCRIRCglpbW11dGFibGUYECABKAgSEwoLdG9rZW5faG9zdHMYESADKAkSGgoSY2hhcnRfcmVwb3NpdG9yaWVzGBIgAygJEhMKC3B1YmxpY19vbmx5GBMgASgIIp0BCgxWZXJpZmljYXRpb24SMAoEbW9kZRgBIAEoDjIiLmxlYXQuZ2l0Y2FjaGUudjEuVmVyaWZpY2F0aW9uTW9kZRIQCghwZ3Bfa2V5cxgCIAEoCRIbChNzc2hfYWxsb3dlZF9zaWduZXJzGAMgASgJEhMKC2Nvc2lnbl9rZXlzGAQgASgJEhcKD3Byb3ZlbmFuY2Vfa2V5cxgFIAEoCSLWAwoKQ3JlZGVudGlhbBIyCgViYXNpYxgBIAEoCzIhLmxlYXQuZ2l0Y2FjaGUudjEuQmFzaWNDcmVkZW50aWFsSAASNAoGYmVhcmVyGAIgASgLMiIubGVhdC5naXRjYWNoZS52MS5CZWFyZXJDcmVkZW50aWFsSAASLgoDc3NoGAMgASgLMh8ubGVhdC5naXRjYWNoZS52MS5TU0hDcmVkZW50aWFsSAASOwoKZ2l0aHViX2FwcBgEIAEoCzIlLmxlYXQuZ2l0Y2FjaGUudjEuR2l0SHViQXBwQ3JlZGVudGlhbEgAEkEKDWRvY2tlcl9jb25maWcYBSABKAsyKC5sZWF0LmdpdGNhY2hlLnYxLkRvY2tlckNvbmZpZ0NyZWRlbnRpYWxIABJJChF3b3JrbG9hZF9pZGVudGl0eRgGIAEoCzIsLmxlYXQuZ2l0Y2FjaGUudjEuV29ya2xvYWRJZGVudGl0eUNyZWRlbnRpYWxIABIYChBhbGxvd19wbGFpbl9odHRwGAogASgIEj8KEmNsaWVudF9jZXJ0aWZpY2F0ZRgLIAEoCzIjLmxlYXQuZ2l0Y2FjaGUudjEuQ2xpZW50Q2VydGlmaWNhdGVCCAoGbWV0aG9kIjoKD0Jhc2ljQ3JlZGVudGlhbBIQCgh1c2VybmFtZRgBIAEoCRIVCghwYXNzd29yZBgCIAEoCUIDgAEBIiYKEEJlYXJlckNyZWRlbnRpYWwSEgoFdG9rZW4YASABKAlCA4ABASJXCg1TU0hDcmVkZW50aWFsEhgKC3ByaXZhdGVfa2V5GAEgASgJQgOAAQESFwoKcGFzc3BocmFzZRgCIAEoCUIDgAEBEhMKC2tub3duX2hvc3RzGAMgASgJImkKE0dpdEh1YkFwcENyZWRlbnRpYWwSDgoGYXBwX2lkGAEgASgDEhcKD2luc3RhbGxhdGlvbl9pZBgCIAEoAxIYCgtwcml2YXRlX2tleRgDIAEoCUIDgAEBEg8KB2FwaV91cmwYBCABKAkiMgoWRG9ja2VyQ29uZmlnQ3JlZGVudGlhbBIYCgtjb25maWdfanNvbhgBIAEoCUIDgAEBInEKGldvcmtsb2FkSWRlbnRpdHlDcmVkZW50aWFsEjEKCHByb3ZpZGVyGAEgASgOMh8ubGVhdC5naXRjYWNoZS52MS5DbG91ZFByb3ZpZGVyEhEKCXByaW5jaXBhbBgCIAEoCRINCgVzY29wZRgDIAEoCSJKChFDbGllbnRDZXJ0aWZpY2F0ZRIXCg9jZXJ0aWZpY2F0ZV9wZW0YASABKAkSHAoPcHJpdmF0ZV9rZXlfcGVtGAIgASgJQgOAAQEinwMKD1JlcG9zaXRvcnlTdGF0ZRIwCgVwaGFzZRgBIAEoDjIhLmxlYXQuZ2l0Y2FjaGUudjEuUmVwb3NpdG9yeVBoYXNlEiYKB3Byb2JsZW0YAiABKAsyFS5sZWF0LnR5cGUudjEuUHJvYmxlbRIsCghmcmVzaF9hdBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKY2hhbmdlZF9hdBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMAoMbmV4dF9wb2xsX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIWCg5kZWZhdWx0X2JyYW5jaBgGIAEoCRIRCglyZWZfY291bnQYByABKAUSEgoKZGlza19ieXRlcxgIIAEoAxINCgVlcG9jaBgJIAEoBBINCgVvd25lchgKIAEoCRIQCghmYWlsdXJlcxgLIAEoBRIPCgdmZXRjaGVzGAwgASgDEhEKCWhlbGRfcmVmcxgNIAMoCRIPCgdub3RpY2VzGA4gAygJIpYBCg9XZWJob29rRGVsaXZlcnkSMAoMcmVjZWl2ZV90aW1lGAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghwcm92aWRlchgCIAEoCRIxCgdvdXRjb21lGAMgASgOMiAubGVhdC5naXRjYWNoZS52MS5XZWJob29rT3V0Y29tZRIMCgRyZWZzGAQgAygJIjYKA1JlZhIMCgRuYW1lGAEgASgJEg4KBmNvbW1pdBgCIAEoCRIRCgloZWxkX2JhY2sYAyABKAkqfQoOUmVwb3NpdG9yeVR5cGUSHwobUkVQT1NJVE9SWV9UWVBFX1VOU1BFQ0lGSUVEEAASFwoTUkVQT1NJVE9SWV9UWVBFX0dJVBABEhgKFFJFUE9TSVRPUllfVFlQRV9IRUxNEAISFwoTUkVQT1NJVE9SWV9UWVBFX09DSRADKrQBChBWZXJpZmljYXRpb25Nb2RlEiEKHVZFUklGSUNBVElPTl9NT0RFX1VOU1BFQ0lGSUVEEAASHAoYVkVSSUZJQ0FUSU9OX01PREVfQ09NTUlUEAESGQoVVkVSSUZJQ0FUSU9OX01PREVfVEFHEAISJAogVkVSSUZJQ0FUSU9OX01PREVfVEFHX0FORF9DT01NSVQQAxIeChpWRVJJRklDQVRJT05fTU9ERV9BUlRJRkFDVBAEKnkKDUNsb3VkUHJvdmlkZXISHgoaQ0xPVURfUFJPVklERVJfVU5TUEVDSUZJRUQQABIWChJDTE9VRF9QUk9WSURFUl9BV1MQARIWChJDTE9VRF9QUk9WSURFUl9HQ1AQAhIYChRDTE9VRF9QUk9WSURFUl9BWlVSRRADKsYBCg9SZXBvc2l0b3J5UGhhc2USIAocUkVQT1NJVE9SWV9QSEFTRV9VTlNQRUNJRklFRBAAEhwKGFJFUE9TSVRPUllfUEhBU0VfQ0xPTklORxABEhoKFlJFUE9TSVRPUllfUEhBU0VfUkVBRFkQAhIaChZSRVBPU0lUT1JZX1BIQVNFX1NUQUxFEAMSGwoXUkVQT1NJVE9SWV9QSEFTRV9GQUlMRUQQBBIeChpSRVBPU0lUT1JZX1BIQVNFX1NVU1BFTkRFRBAFKpoDCg5XZWJob29rT3V0Y29tZRIfChtXRUJIT09LX09VVENPTUVfVU5TUEVDSUZJRUQQABIcChhXRUJIT09LX09VVENPTUVfQUNDRVBURUQQARIYChRXRUJIT09LX09VVENPTUVfUElORxACEhsKF1dFQkhPT0tfT1VUQ09NRV9JR05PUkVEEAMSHQoZV0VCSE9PS19PVVRDT01FX1VOTUFUQ0hFRBAEEhwKGFdFQkhPT0tfT1VUQ09NRV9SRVBMQVlFRBAFEh0KGVdFQkhPT0tfT1VUQ09NRV9NQUxGT1JNRUQQBhIcChhXRUJIT09LX09VVENPTUVfTk9fUFJPT0YQBxIdChlXRUJIT09LX09VVENPTUVfV1JPTkdfS0VZEAgSHQoZV0VCSE9PS19PVVRDT01FX05PX1NFQ1JFVBAJEh0KGVdFQkhPT0tfT1VUQ09NRV9UT09fTEFSR0UQChIbChdXRUJIT09LX09VVENPTUVfTElNSVRFRBALEh4KGldFQkhPT0tfT1VUQ09NRV9CUk9LRU5fT0ZGEAxiBnByb3RvMw", [file_google_protobuf_duration, file_google_protobuf_timestamp, file_leat_type_v1_state]);
+  fileDesc("CiFsZWF0L2dpdGNhY2hlL3YxL3JlcG9zaXRvcnkucHJvdG8SEGxlYXQuZ2l0Y2FjaGUudjEiogQKFFJlcG9zaXRvcnlEZWZpbml0aW9uEgwKBG5hbWUYASABKAkSCwoDdWlkGAIgASgJEg8KB3ZlcnNpb24YAyABKAMSLgoEdHlwZRgEIAEoDjIgLmxlYXQuZ2l0Y2FjaGUudjEuUmVwb3NpdG9yeVR5cGUSCwoDdXJsGAUgASgJEjAKDXBvbGxfaW50ZXJ2YWwYBiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SMAoKY3JlZGVudGlhbBgHIAEoCzIcLmxlYXQuZ2l0Y2FjaGUudjEuQ3JlZGVudGlhbBIOCgZjYV9wZW0YCCABKAkSEQoJc3VzcGVuZGVkGAkgASgIEhsKDndlYmhvb2tfc2VjcmV0GAogASgJQgOAAQESEQoJcHJveHlfdXJsGAsgASgJEjQKDHZlcmlmaWNhdGlvbhgMIAEoCzIeLmxlYXQuZ2l0Y2FjaGUudjEuVmVyaWZpY2F0aW9uEhUKDXBhcnRpYWxfY2xvbmUYDSABKAgSDgoGcGFyZW50GA4gASgJEg4KBmNoYXJ0cxgPIAMoCRIRCglpbW11dGFibGUYECABKAgSEwoLdG9rZW5faG9zdHMYESADKAkSGgoSY2hhcnRfcmVwb3NpdG9yaWVzGBIgAygJEhMKC3B1YmxpY19vbmx5GBMgASgIEiQKBHB1c2gYFCABKAsyFi5sZWF0LmdpdGNhY2hlLnYxLlB1c2gifAoEUHVzaBIQCghicmFuY2hlcxgBIAMoCRITCgthdXRob3JfbmFtZRgCIAEoCRIUCgxhdXRob3JfZW1haWwYAyABKAkSJgoFZm9yZ2UYBCABKA4yFy5sZWF0LmdpdGNhY2hlLnYxLkZvcmdlEg8KB2FwaV91cmwYBSABKAkinQEKDFZlcmlmaWNhdGlvbhIwCgRtb2RlGAEgASgOMiIubGVhdC5naXRjYWNoZS52MS5WZXJpZmljYXRpb25Nb2RlEhAKCHBncF9rZXlzGAIgASgJEhsKE3NzaF9hbGxvd2VkX3NpZ25lcnMYAyABKAkSEwoLY29zaWduX2tleXMYBCABKAkSFwoPcHJvdmVuYW5jZV9rZXlzGAUgASgJItYDCgpDcmVkZW50aWFsEjIKBWJhc2ljGAEgASgLMiEubGVhdC5naXRjYWNoZS52MS5CYXNpY0NyZWRlbnRpYWxIABI0CgZiZWFyZXIYAiABKAsyIi5sZWF0LmdpdGNhY2hlLnYxLkJlYXJlckNyZWRlbnRpYWxIABIuCgNzc2gYAyABKAsyHy5sZWF0LmdpdGNhY2hlLnYxLlNTSENyZWRlbnRpYWxIABI7CgpnaXRodWJfYXBwGAQgASgLMiUubGVhdC5naXRjYWNoZS52MS5HaXRIdWJBcHBDcmVkZW50aWFsSAASQQoNZG9ja2VyX2NvbmZpZxgFIAEoCzIoLmxlYXQuZ2l0Y2FjaGUudjEuRG9ja2VyQ29uZmlnQ3JlZGVudGlhbEgAEkkKEXdvcmtsb2FkX2lkZW50aXR5GAYgASgLMiwubGVhdC5naXRjYWNoZS52MS5Xb3JrbG9hZElkZW50aXR5Q3JlZGVudGlhbEgAEhgKEGFsbG93X3BsYWluX2h0dHAYCiABKAgSPwoSY2xpZW50X2NlcnRpZmljYXRlGAsgASgLMiMubGVhdC5naXRjYWNoZS52MS5DbGllbnRDZXJ0aWZpY2F0ZUIICgZtZXRob2QiOgoPQmFzaWNDcmVkZW50aWFsEhAKCHVzZXJuYW1lGAEgASgJEhUKCHBhc3N3b3JkGAIgASgJQgOAAQEiJgoQQmVhcmVyQ3JlZGVudGlhbBISCgV0b2tlbhgBIAEoCUIDgAEBIlcKDVNTSENyZWRlbnRpYWwSGAoLcHJpdmF0ZV9rZXkYASABKAlCA4ABARIXCgpwYXNzcGhyYXNlGAIgASgJQgOAAQESEwoLa25vd25faG9zdHMYAyABKAkiaQoTR2l0SHViQXBwQ3JlZGVudGlhbBIOCgZhcHBfaWQYASABKAMSFwoPaW5zdGFsbGF0aW9uX2lkGAIgASgDEhgKC3ByaXZhdGVfa2V5GAMgASgJQgOAAQESDwoHYXBpX3VybBgEIAEoCSIyChZEb2NrZXJDb25maWdDcmVkZW50aWFsEhgKC2NvbmZpZ19qc29uGAEgASgJQgOAAQEicQoaV29ya2xvYWRJZGVudGl0eUNyZWRlbnRpYWwSMQoIcHJvdmlkZXIYASABKA4yHy5sZWF0LmdpdGNhY2hlLnYxLkNsb3VkUHJvdmlkZXISEQoJcHJpbmNpcGFsGAIgASgJEg0KBXNjb3BlGAMgASgJIkoKEUNsaWVudENlcnRpZmljYXRlEhcKD2NlcnRpZmljYXRlX3BlbRgBIAEoCRIcCg9wcml2YXRlX2tleV9wZW0YAiABKAlCA4ABASKfAwoPUmVwb3NpdG9yeVN0YXRlEjAKBXBoYXNlGAEgASgOMiEubGVhdC5naXRjYWNoZS52MS5SZXBvc2l0b3J5UGhhc2USJgoHcHJvYmxlbRgCIAEoCzIVLmxlYXQudHlwZS52MS5Qcm9ibGVtEiwKCGZyZXNoX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpjaGFuZ2VkX2F0GAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIwCgxuZXh0X3BvbGxfYXQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhYKDmRlZmF1bHRfYnJhbmNoGAYgASgJEhEKCXJlZl9jb3VudBgHIAEoBRISCgpkaXNrX2J5dGVzGAggASgDEg0KBWVwb2NoGAkgASgEEg0KBW93bmVyGAogASgJEhAKCGZhaWx1cmVzGAsgASgFEg8KB2ZldGNoZXMYDCABKAMSEQoJaGVsZF9yZWZzGA0gAygJEg8KB25vdGljZXMYDiADKAkilgEKD1dlYmhvb2tEZWxpdmVyeRIwCgxyZWNlaXZlX3RpbWUYASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhAKCHByb3ZpZGVyGAIgASgJEjEKB291dGNvbWUYAyABKA4yIC5sZWF0LmdpdGNhY2hlLnYxLldlYmhvb2tPdXRjb21lEgwKBHJlZnMYBCADKAkiNgoDUmVmEgwKBG5hbWUYASABKAkSDgoGY29tbWl0GAIgASgJEhEKCWhlbGRfYmFjaxgDIAEoCSp9Cg5SZXBvc2l0b3J5VHlwZRIfChtSRVBPU0lUT1JZX1RZUEVfVU5TUEVDSUZJRUQQABIXChNSRVBPU0lUT1JZX1RZUEVfR0lUEAESGAoUUkVQT1NJVE9SWV9UWVBFX0hFTE0QAhIXChNSRVBPU0lUT1JZX1RZUEVfT0NJEAMqUwoFRm9yZ2USFQoRRk9SR0VfVU5TUEVDSUZJRUQQABIQCgxGT1JHRV9HSVRIVUIQARIQCgxGT1JHRV9HSVRMQUIQAhIPCgtGT1JHRV9HSVRFQRADKrQBChBWZXJpZmljYXRpb25Nb2RlEiEKHVZFUklGSUNBVElPTl9NT0RFX1VOU1BFQ0lGSUVEEAASHAoYVkVSSUZJQ0FUSU9OX01PREVfQ09NTUlUEAESGQoVVkVSSUZJQ0FUSU9OX01PREVfVEFHEAISJAogVkVSSUZJQ0FUSU9OX01PREVfVEFHX0FORF9DT01NSVQQAxIeChpWRVJJRklDQVRJT05fTU9ERV9BUlRJRkFDVBAEKnkKDUNsb3VkUHJvdmlkZXISHgoaQ0xPVURfUFJPVklERVJfVU5TUEVDSUZJRUQQABIWChJDTE9VRF9QUk9WSURFUl9BV1MQARIWChJDTE9VRF9QUk9WSURFUl9HQ1AQAhIYChRDTE9VRF9QUk9WSURFUl9BWlVSRRADKsYBCg9SZXBvc2l0b3J5UGhhc2USIAocUkVQT1NJVE9SWV9QSEFTRV9VTlNQRUNJRklFRBAAEhwKGFJFUE9TSVRPUllfUEhBU0VfQ0xPTklORxABEhoKFlJFUE9TSVRPUllfUEhBU0VfUkVBRFkQAhIaChZSRVBPU0lUT1JZX1BIQVNFX1NUQUxFEAMSGwoXUkVQT1NJVE9SWV9QSEFTRV9GQUlMRUQQBBIeChpSRVBPU0lUT1JZX1BIQVNFX1NVU1BFTkRFRBAFKpoDCg5XZWJob29rT3V0Y29tZRIfChtXRUJIT09LX09VVENPTUVfVU5TUEVDSUZJRUQQABIcChhXRUJIT09LX09VVENPTUVfQUNDRVBURUQQARIYChRXRUJIT09LX09VVENPTUVfUElORxACEhsKF1dFQkhPT0tfT1VUQ09NRV9JR05PUkVEEAMSHQoZV0VCSE9PS19PVVRDT01FX1VOTUFUQ0hFRBAEEhwKGFdFQkhPT0tfT1VUQ09NRV9SRVBMQVlFRBAFEh0KGVdFQkhPT0tfT1VUQ09NRV9NQUxGT1JNRUQQBhIcChhXRUJIT09LX09VVENPTUVfTk9fUFJPT0YQBxIdChlXRUJIT09LX09VVENPTUVfV1JPTkdfS0VZEAgSHQoZV0VCSE9PS19PVVRDT01FX05PX1NFQ1JFVBAJEh0KGVdFQkhPT0tfT1VUQ09NRV9UT09fTEFSR0UQChIbChdXRUJIT09LX09VVENPTUVfTElNSVRFRBALEh4KGldFQkhPT0tfT1VUQ09NRV9CUk9LRU5fT0ZGEAxiBnByb3RvMw", [file_google_protobuf_duration, file_google_protobuf_timestamp, file_leat_type_v1_state]);
 
 /**
  * RepositoryDefinition is everything that is needed to mirror a repository.
@@ -172,6 +172,13 @@ export type RepositoryDefinition = Message<"leat.gitcache.v1.RepositoryDefinitio
    * @generated from field: bool public_only = 19;
    */
   publicOnly: boolean;
+
+  /**
+   * The branches that the hub may push commits to, and how. Unset means that the hub pushes nothing.
+   *
+   * @generated from field: leat.gitcache.v1.Push push = 20;
+   */
+  push?: Push | undefined;
 };
 
 /**
@@ -180,6 +187,58 @@ export type RepositoryDefinition = Message<"leat.gitcache.v1.RepositoryDefinitio
  */
 export const RepositoryDefinitionSchema: GenMessage<RepositoryDefinition> = /*@__PURE__*/
   messageDesc(file_leat_gitcache_v1_repository, 0);
+
+/**
+ * Push lets the hub push commits to branches of a Git repository, with the repository's own credential.
+ *
+ * @generated from message leat.gitcache.v1.Push
+ */
+export type Push = Message<"leat.gitcache.v1.Push"> & {
+  /**
+   * Names of the branches, without refs/heads/, or patterns such as "leat/*", where * matches any text, slashes
+   * included. 1 to 32. Required.
+   *
+   * @generated from field: repeated string branches = 1;
+   */
+  branches: string[];
+
+  /**
+   * Name of the author of commits. Empty means Leat.
+   *
+   * @generated from field: string author_name = 2;
+   */
+  authorName: string;
+
+  /**
+   * Address of the author of commits. Empty means leat@noreply.invalid, which belongs to nobody.
+   *
+   * @generated from field: string author_email = 3;
+   */
+  authorEmail: string;
+
+  /**
+   * The kind of server that opens pull requests. Unspecified: as the URL's host is github.com, gitlab.com or
+   * codeberg.org; at other hosts the hub opens no pull requests.
+   *
+   * @generated from field: leat.gitcache.v1.Forge forge = 4;
+   */
+  forge: Forge;
+
+  /**
+   * Base URL of the server's API. Empty means https://api.github.com for github.com, and at other hosts
+   * https://HOST/api/v3 for GitHub Enterprise, https://HOST/api/v4 for GitLab, https://HOST/api/v1 for Gitea.
+   *
+   * @generated from field: string api_url = 5;
+   */
+  apiUrl: string;
+};
+
+/**
+ * Describes the message leat.gitcache.v1.Push.
+ * Use `create(PushSchema)` to create a new message.
+ */
+export const PushSchema: GenMessage<Push> = /*@__PURE__*/
+  messageDesc(file_leat_gitcache_v1_repository, 1);
 
 /**
  * Verification delivers only content that is signed by given keys: commits and tags of a Git
@@ -237,7 +296,7 @@ export type Verification = Message<"leat.gitcache.v1.Verification"> & {
  * Use `create(VerificationSchema)` to create a new message.
  */
 export const VerificationSchema: GenMessage<Verification> = /*@__PURE__*/
-  messageDesc(file_leat_gitcache_v1_repository, 1);
+  messageDesc(file_leat_gitcache_v1_repository, 2);
 
 /**
  * Credential authenticates Leat to an upstream.
@@ -321,7 +380,7 @@ export type Credential = Message<"leat.gitcache.v1.Credential"> & {
  * Use `create(CredentialSchema)` to create a new message.
  */
 export const CredentialSchema: GenMessage<Credential> = /*@__PURE__*/
-  messageDesc(file_leat_gitcache_v1_repository, 2);
+  messageDesc(file_leat_gitcache_v1_repository, 3);
 
 /**
  * BasicCredential is HTTP basic authentication (RFC 7617).
@@ -349,7 +408,7 @@ export type BasicCredential = Message<"leat.gitcache.v1.BasicCredential"> & {
  * Use `create(BasicCredentialSchema)` to create a new message.
  */
 export const BasicCredentialSchema: GenMessage<BasicCredential> = /*@__PURE__*/
-  messageDesc(file_leat_gitcache_v1_repository, 3);
+  messageDesc(file_leat_gitcache_v1_repository, 4);
 
 /**
  * BearerCredential is HTTP bearer authentication (RFC 6750).
@@ -370,7 +429,7 @@ export type BearerCredential = Message<"leat.gitcache.v1.BearerCredential"> & {
  * Use `create(BearerCredentialSchema)` to create a new message.
  */
 export const BearerCredentialSchema: GenMessage<BearerCredential> = /*@__PURE__*/
-  messageDesc(file_leat_gitcache_v1_repository, 4);
+  messageDesc(file_leat_gitcache_v1_repository, 5);
 
 /**
  * SSHCredential is a key with the hosts it may be used for.
@@ -405,7 +464,7 @@ export type SSHCredential = Message<"leat.gitcache.v1.SSHCredential"> & {
  * Use `create(SSHCredentialSchema)` to create a new message.
  */
 export const SSHCredentialSchema: GenMessage<SSHCredential> = /*@__PURE__*/
-  messageDesc(file_leat_gitcache_v1_repository, 5);
+  messageDesc(file_leat_gitcache_v1_repository, 6);
 
 /**
  * GitHubAppCredential is an installation of a GitHub App. Leat requests, caches and renews its
@@ -448,7 +507,7 @@ export type GitHubAppCredential = Message<"leat.gitcache.v1.GitHubAppCredential"
  * Use `create(GitHubAppCredentialSchema)` to create a new message.
  */
 export const GitHubAppCredentialSchema: GenMessage<GitHubAppCredential> = /*@__PURE__*/
-  messageDesc(file_leat_gitcache_v1_repository, 6);
+  messageDesc(file_leat_gitcache_v1_repository, 7);
 
 /**
  * DockerConfigCredential is the form of docker login and of image pull secrets, for OCI
@@ -471,7 +530,7 @@ export type DockerConfigCredential = Message<"leat.gitcache.v1.DockerConfigCrede
  * Use `create(DockerConfigCredentialSchema)` to create a new message.
  */
 export const DockerConfigCredentialSchema: GenMessage<DockerConfigCredential> = /*@__PURE__*/
-  messageDesc(file_leat_gitcache_v1_repository, 7);
+  messageDesc(file_leat_gitcache_v1_repository, 8);
 
 /**
  * WorkloadIdentityCredential trades the token of gitcache's Kubernetes service account for a login at
@@ -512,7 +571,7 @@ export type WorkloadIdentityCredential = Message<"leat.gitcache.v1.WorkloadIdent
  * Use `create(WorkloadIdentityCredentialSchema)` to create a new message.
  */
 export const WorkloadIdentityCredentialSchema: GenMessage<WorkloadIdentityCredential> = /*@__PURE__*/
-  messageDesc(file_leat_gitcache_v1_repository, 8);
+  messageDesc(file_leat_gitcache_v1_repository, 9);
 
 /**
  * ClientCertificate authenticates Leat in the TLS handshake.
@@ -540,7 +599,7 @@ export type ClientCertificate = Message<"leat.gitcache.v1.ClientCertificate"> & 
  * Use `create(ClientCertificateSchema)` to create a new message.
  */
 export const ClientCertificateSchema: GenMessage<ClientCertificate> = /*@__PURE__*/
-  messageDesc(file_leat_gitcache_v1_repository, 9);
+  messageDesc(file_leat_gitcache_v1_repository, 10);
 
 /**
  * RepositoryState is a repository's state according to its owner.
@@ -656,7 +715,7 @@ export type RepositoryState = Message<"leat.gitcache.v1.RepositoryState"> & {
  * Use `create(RepositoryStateSchema)` to create a new message.
  */
 export const RepositoryStateSchema: GenMessage<RepositoryState> = /*@__PURE__*/
-  messageDesc(file_leat_gitcache_v1_repository, 10);
+  messageDesc(file_leat_gitcache_v1_repository, 11);
 
 /**
  * WebhookDelivery is a webhook that arrived. Its sender has written provider and refs.
@@ -698,7 +757,7 @@ export type WebhookDelivery = Message<"leat.gitcache.v1.WebhookDelivery"> & {
  * Use `create(WebhookDeliverySchema)` to create a new message.
  */
 export const WebhookDeliverySchema: GenMessage<WebhookDelivery> = /*@__PURE__*/
-  messageDesc(file_leat_gitcache_v1_repository, 11);
+  messageDesc(file_leat_gitcache_v1_repository, 12);
 
 /**
  * Ref is a named commit.
@@ -735,7 +794,7 @@ export type Ref = Message<"leat.gitcache.v1.Ref"> & {
  * Use `create(RefSchema)` to create a new message.
  */
 export const RefSchema: GenMessage<Ref> = /*@__PURE__*/
-  messageDesc(file_leat_gitcache_v1_repository, 12);
+  messageDesc(file_leat_gitcache_v1_repository, 13);
 
 /**
  * RepositoryType is the kind of upstream.
@@ -777,6 +836,47 @@ export enum RepositoryType {
  */
 export const RepositoryTypeSchema: GenEnum<RepositoryType> = /*@__PURE__*/
   enumDesc(file_leat_gitcache_v1_repository, 0);
+
+/**
+ * Forge is a kind of server with pull requests.
+ *
+ * @generated from enum leat.gitcache.v1.Forge
+ */
+export enum Forge {
+  /**
+   * By the URL's host: see Push.forge.
+   *
+   * @generated from enum value: FORGE_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * GitHub, or GitHub Enterprise.
+   *
+   * @generated from enum value: FORGE_GITHUB = 1;
+   */
+  GITHUB = 1,
+
+  /**
+   * GitLab, whose pull requests are called merge requests.
+   *
+   * @generated from enum value: FORGE_GITLAB = 2;
+   */
+  GITLAB = 2,
+
+  /**
+   * Gitea or Forgejo.
+   *
+   * @generated from enum value: FORGE_GITEA = 3;
+   */
+  GITEA = 3,
+}
+
+/**
+ * Describes the enum leat.gitcache.v1.Forge.
+ */
+export const ForgeSchema: GenEnum<Forge> = /*@__PURE__*/
+  enumDesc(file_leat_gitcache_v1_repository, 1);
 
 /**
  * VerificationMode selects the objects that must be signed before a ref delivers it. HEAD is the
@@ -826,7 +926,7 @@ export enum VerificationMode {
  * Describes the enum leat.gitcache.v1.VerificationMode.
  */
 export const VerificationModeSchema: GenEnum<VerificationMode> = /*@__PURE__*/
-  enumDesc(file_leat_gitcache_v1_repository, 1);
+  enumDesc(file_leat_gitcache_v1_repository, 2);
 
 /**
  * CloudProvider names a cloud.
@@ -867,7 +967,7 @@ export enum CloudProvider {
  * Describes the enum leat.gitcache.v1.CloudProvider.
  */
 export const CloudProviderSchema: GenEnum<CloudProvider> = /*@__PURE__*/
-  enumDesc(file_leat_gitcache_v1_repository, 2);
+  enumDesc(file_leat_gitcache_v1_repository, 3);
 
 /**
  * RepositoryPhase is the state of a mirror.
@@ -922,7 +1022,7 @@ export enum RepositoryPhase {
  * Describes the enum leat.gitcache.v1.RepositoryPhase.
  */
 export const RepositoryPhaseSchema: GenEnum<RepositoryPhase> = /*@__PURE__*/
-  enumDesc(file_leat_gitcache_v1_repository, 3);
+  enumDesc(file_leat_gitcache_v1_repository, 4);
 
 /**
  * WebhookOutcome is what became of a webhook.
@@ -1026,5 +1126,5 @@ export enum WebhookOutcome {
  * Describes the enum leat.gitcache.v1.WebhookOutcome.
  */
 export const WebhookOutcomeSchema: GenEnum<WebhookOutcome> = /*@__PURE__*/
-  enumDesc(file_leat_gitcache_v1_repository, 4);
+  enumDesc(file_leat_gitcache_v1_repository, 5);
 
