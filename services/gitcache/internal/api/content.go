@@ -9,9 +9,11 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"strings"
 
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	"github.com/leatdev/leat/internal/contract/upstream"
+	"github.com/leatdev/leat/internal/kit/fielderr"
 	"github.com/leatdev/leat/internal/runtime/rpcerr"
 	"github.com/leatdev/leat/services/gitcache/internal/api/wire"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
@@ -20,8 +22,12 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/pack"
 )
 
-// maxRead is the most bytes of a file that one call returns.
-const maxRead = 1 << 20
+const (
+	// maxRead is the most bytes of a file that one call returns.
+	maxRead = 1 << 20
+	// maxResolved is the most tags that one call has looked up.
+	maxResolved = 10
+)
 
 // ListRefs implements the call.
 func (s *Service) ListRefs(ctx context.Context, req *gitcachev1.ListRefsRequest) (*gitcachev1.ListRefsResponse, error) {
@@ -29,8 +35,14 @@ func (s *Service) ListRefs(ctx context.Context, req *gitcachev1.ListRefsRequest)
 	if err := wire.ParseToken(req.GetPage(), &after); err != nil {
 		return nil, err
 	}
+	if err := fielderr.Each("resolve", "names", req.GetResolve(), maxResolved, checkTag); err != nil {
+		return nil, wire.Error(err, req.GetRepository())
+	}
 	return answer(ctx, s, "repository", req.GetRepository(), client.ListRefs, req,
-		func(_ context.Context, r *mirroring.Repository) (*gitcachev1.ListRefsResponse, error) {
+		func(ctx context.Context, r *mirroring.Repository) (*gitcachev1.ListRefsResponse, error) {
+			if err := lookUp(ctx, r, req.GetResolve()); err != nil {
+				return nil, err
+			}
 			c, err := contentOf(r)
 			if err != nil {
 				return nil, err
@@ -41,6 +53,35 @@ func (s *Service) ListRefs(ctx context.Context, req *gitcachev1.ListRefsRequest)
 			}
 			return listRefs(c.Refs, what, req.GetPrefix(), after, wire.PageSize(req.GetPage())), nil
 		})
+}
+
+// checkTag accepts the full name of a tag, be it there or not.
+func checkTag(field, name string) error {
+	if !strings.HasPrefix(name, mirror.TagPrefix) {
+		return fielderr.New(field, "must begin with %s", mirror.TagPrefix)
+	}
+	return nil
+}
+
+// lookUp makes the mirror know the digests of tags of an OCI repository. It asks the registry only
+// about tags that are listed and whose digest is not known.
+func lookUp(ctx context.Context, r *mirroring.Repository, names []string) error {
+	def := r.Definition()
+	if len(names) == 0 || def.Type != upstream.TypeOCI {
+		return nil
+	}
+	c, err := contentOf(r)
+	if err != nil {
+		return err
+	}
+	unpinned := c.Unpinned(names)
+	if len(unpinned) == 0 {
+		return nil
+	}
+	if err := r.Pin(ctx, unpinned); err != nil {
+		return wire.Error(err, def.Name)
+	}
+	return nil
 }
 
 // listRefs returns a page of refs. what is the word for their targets.

@@ -1124,7 +1124,10 @@ type ListRefsRequest struct {
 	// Only refs whose full name has this prefix, such as "refs/tags/". Empty means all.
 	Prefix string `protobuf:"bytes,2,opt,name=prefix,proto3" json:"prefix,omitempty"`
 	// Which page. Unset means the first.
-	Page          *v1.Page `protobuf:"bytes,3,opt,name=page,proto3" json:"page,omitempty"`
+	Page *v1.Page `protobuf:"bytes,3,opt,name=page,proto3" json:"page,omitempty"`
+	// Full names of at most 10 refs of an OCI repository, such as "refs/tags/1.2.3", whose digests are looked up at the
+	// registry first. No layer is downloaded. Ignored for other types. Empty looks up none.
+	Resolve       []string `protobuf:"bytes,4,rep,name=resolve,proto3" json:"resolve,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1176,6 +1179,13 @@ func (x *ListRefsRequest) GetPrefix() string {
 func (x *ListRefsRequest) GetPage() *v1.Page {
 	if x != nil {
 		return x.Page
+	}
+	return nil
+}
+
+func (x *ListRefsRequest) GetResolve() []string {
+	if x != nil {
+		return x.Resolve
 	}
 	return nil
 }
@@ -2091,13 +2101,14 @@ const file_leat_gitcache_v1_gitcache_proto_rawDesc = "" +
 	"storedSize\x12!\n" +
 	"\fcontent_size\x18\x03 \x01(\x03R\vcontentSize\x12\x1d\n" +
 	"\n" +
-	"media_type\x18\x04 \x01(\tR\tmediaType\"q\n" +
+	"media_type\x18\x04 \x01(\tR\tmediaType\"\x8b\x01\n" +
 	"\x0fListRefsRequest\x12\x1e\n" +
 	"\n" +
 	"repository\x18\x01 \x01(\tR\n" +
 	"repository\x12\x16\n" +
 	"\x06prefix\x18\x02 \x01(\tR\x06prefix\x12&\n" +
-	"\x04page\x18\x03 \x01(\v2\x12.leat.type.v1.PageR\x04page\"e\n" +
+	"\x04page\x18\x03 \x01(\v2\x12.leat.type.v1.PageR\x04page\x12\x18\n" +
+	"\aresolve\x18\x04 \x03(\tR\aresolve\"e\n" +
 	"\x10ListRefsResponse\x12)\n" +
 	"\x04refs\x18\x01 \x03(\v2\x15.leat.gitcache.v1.RefR\x04refs\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x80\x01\n" +
