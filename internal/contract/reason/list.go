@@ -76,6 +76,20 @@ const (
 	// content smaller, remove services that name other content of the project, or have the quota raised; Leat tries again
 	// automatically.
 	ProjectQuotaExceeded Reason = 48
+	// The upstream refused a push of the hub: the credential may not write, the branch is protected, or a hook refused the
+	// commit. The message has the server's words. Nothing was changed. Allow the push there, or push to another branch.
+	PushRefused Reason = 265
+	// The branch leads to another commit than the one that the pushed commit was made on. Nothing was changed. Read the
+	// branch again, and push what is still needed; Leat does so automatically.
+	PushOutdated Reason = 266
+	// The commit was pushed to its branch, but the server of the pull request refused it, or does not answer. The message
+	// has the server's words. Check that push.forge, push.api_url and the rights of the credential are right; a repeated
+	// push opens it.
+	PullRequestFailed Reason = 267
+	// The repository's spec does not let the hub push this. Its push option does not name the branch or the server of
+	// pull requests, it has no credential that fits, or it requires signatures, which the hub does not make. Nothing was
+	// sent. The message has which. Change the spec, or use a pull request.
+	PushNotAllowed Reason = 268
 	// The call carries no token, or one that is malformed, expired, revoked or for another audience. Obtain a new one.
 	TokenInvalid Reason = 60
 	// A part of the hub refuses the token of another part, because their clocks differ, or because it does not know the
@@ -321,6 +335,10 @@ var names = map[Reason]string{
 	SubmoduleUnavailable:       "SUBMODULE_UNAVAILABLE",
 	ChartDependencyUnavailable: "CHART_DEPENDENCY_UNAVAILABLE",
 	ProjectQuotaExceeded:       "PROJECT_QUOTA_EXCEEDED",
+	PushRefused:                "PUSH_REFUSED",
+	PushOutdated:               "PUSH_OUTDATED",
+	PullRequestFailed:          "PULL_REQUEST_FAILED",
+	PushNotAllowed:             "PUSH_NOT_ALLOWED",
 	TokenInvalid:               "TOKEN_INVALID",
 	HubTokenRefused:            "HUB_TOKEN_REFUSED",
 	AccessDenied:               "ACCESS_DENIED",

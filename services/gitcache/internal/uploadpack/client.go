@@ -16,8 +16,9 @@
 //   - A failure comes out as a *mirror.UpstreamError with a reason and a sentence of advice what to
 //     do. Words of the upstream are quoted without anything that looks like a credential.
 //
-// A [Session] is one conversation: it is dialled, advertises once, and fetches at most once. Calls
-// run one way: [Client.Dial] makes the channel, over HTTP or SSH, for a Session. The Session writes
+// A [Session] is one conversation: it is dialled, advertises once, and fetches at most once. A
+// [Receiver] is one with the program that takes pushes; package receivepack holds it. Calls run one
+// way: [Client.Dial] makes the channel, over HTTP or SSH, for a Session. The Session writes
 // and reads messages by the version of the protocol that the upstream speaks. Package route, below,
 // makes the connections.
 //
@@ -68,7 +69,8 @@ type Config struct {
 type Credentials interface {
 	// For returns the credential for a repository's URL; false: there is none.
 	For(url string) (mirror.SharedCredential, bool)
-	// Mirrors returns the URLs at which mirrors of a registry have a repository, the first to ask first.
+	// Mirrors returns the URLs at which mirrors of a registry have a repository, the first to ask
+	// first.
 	Mirrors(url string) []string
 }
 
@@ -182,11 +184,14 @@ func (c *Client) isPublicOnly(def mirror.Definition) bool {
 	return !ok || root.PublicOnly
 }
 
-// written returns the URLs that an administrator wrote for a definition: its own URL and the URLs
-// of its token hosts, or the URL of its root if it is a submodule.
+// written returns the URLs that an administrator wrote for a definition: its own URL, the URLs of
+// its token hosts and of the API for pull requests, or the URL of its root if it is a submodule.
 func (c *Client) written(def mirror.Definition) []string {
 	if def.ParentUID == "" {
 		urls := []string{def.URL}
+		if def.Push.APIURL != "" {
+			urls = append(urls, def.Push.APIURL)
+		}
 		for _, host := range def.TokenHosts.Names() {
 			urls = append(urls, "https://"+host, "http://"+host)
 		}

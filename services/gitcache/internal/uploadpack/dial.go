@@ -14,6 +14,7 @@ import (
 
 	"github.com/leatdev/leat/internal/contract/reason"
 	"github.com/leatdev/leat/internal/contract/upstream"
+	"github.com/leatdev/leat/internal/kit/secret"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
@@ -24,7 +25,7 @@ func (c *Client) Dial(ctx context.Context, p mirror.FetchParams) (*Session, erro
 		return nil, err
 	}
 	if t.isSSH() {
-		s, err := c.dialSSH(ctx, p, t, "git-upload-pack "+shellQuote(t.endpoint.Path))
+		s, err := c.dialSSH(ctx, p, t, string(uploads)+" "+shellQuote(t.endpoint.Path), c.config.Version2)
 		if err != nil {
 			return nil, err
 		}
@@ -34,7 +35,7 @@ func (c *Client) Dial(ctx context.Context, p mirror.FetchParams) (*Session, erro
 	if err != nil {
 		return nil, err
 	}
-	return &Session{channel: newHTTPChannel(carrier, c.config.Version2), wantsVersion2: c.config.Version2}, nil
+	return &Session{channel: newHTTPChannel(carrier, uploads, c.config.Version2), wantsVersion2: c.config.Version2}, nil
 }
 
 // The rest of a repository, such as its LFS objects, is reached in the way that its definition
@@ -96,7 +97,7 @@ func (c *Client) LFS(ctx context.Context, def mirror.Definition, guard func() er
 	if !t.isSSH() {
 		return strings.TrimSuffix(strings.TrimRight(def.URL, "/"), ".git") + ".git/info/lfs", nil, nil
 	}
-	s, err := c.dialSSH(ctx, mirror.FetchParams{Guard: guard}, t, "git-lfs-authenticate "+shellQuote(t.endpoint.Path)+" download")
+	s, err := c.dialSSH(ctx, mirror.FetchParams{Guard: guard}, t, "git-lfs-authenticate "+shellQuote(t.endpoint.Path)+" download", c.config.Version2)
 	if err != nil {
 		return "", nil, err
 	}
@@ -130,6 +131,29 @@ func (g grant) check(allowPlain bool) error {
 		}
 	}
 	return nil
+}
+
+// Token returns the token that a repository's credential has for the API of its host, which is a new
+// one where the credential is a GitHub App. It is empty for an SSH key and without a credential.
+func (c *Client) Token(ctx context.Context, def mirror.Definition, guard func() error) (secret.Text, error) {
+	if err := guard(); err != nil {
+		return "", err
+	}
+	switch cred := def.Credential; cred.Method {
+	case upstream.MethodBasic:
+		return cred.Password, nil
+	case upstream.MethodBearer:
+		return cred.Token, nil
+	case upstream.MethodGitHubApp:
+		app, err := c.newAppTokens(def)
+		if err != nil {
+			return "", err
+		}
+		token, err := app.cache.Token(ctx, app.app, app.client)
+		return secret.Text(token), err
+	default:
+		return "", nil
+	}
 }
 
 // Refused returns an HTTP answer that is not success as an error for [Client.Explain].

@@ -18,28 +18,38 @@ import (
 const (
 	refsPath     = "/info/refs"
 	maxRedirects = 5
-	advertType   = "application/x-git-upload-pack-advertisement"
-	requestType  = "application/x-git-upload-pack-request"
-	resultType   = "application/x-git-upload-pack-result"
 
 	// maxSaid bounds the reading of the words beside an HTTP status.
 	maxSaid = 1 << 10
 )
+
+// program is the one at the upstream that a conversation is with.
+type program string
+
+const (
+	uploads  program = "git-upload-pack"  // sends what a fetch asks for
+	receives program = "git-receive-pack" // takes what is pushed
+)
+
+// mediaType returns the content type of one kind of the program's messages.
+func (p program) mediaType(kind string) string { return "application/x-" + string(p) + "-" + kind }
 
 // httpChannel speaks smart HTTP, which is stateless: the advertisement and each request are
 // exchanges of their own. Only the request for the advertisement is redirected, and the others
 // follow it.
 type httpChannel struct {
 	client        *http.Client
+	program       program
 	base          string // the repository's URL, after redirects
 	wantsVersion2 bool
 }
 
 // newHTTPChannel takes over the carrier, and closes its idle connections in the end.
-func newHTTPChannel(carrier *authorizer, wantsVersion2 bool) *httpChannel {
+func newHTTPChannel(carrier *authorizer, of program, wantsVersion2 bool) *httpChannel {
 	return &httpChannel{
-		client: &http.Client{Transport: carrier, CheckRedirect: checkRedirect},
-		base:   strings.TrimSuffix(carrier.origin.Redacted(), "/"), wantsVersion2: wantsVersion2,
+		program: of,
+		client:  &http.Client{Transport: carrier, CheckRedirect: checkRedirect},
+		base:    strings.TrimSuffix(carrier.origin.Redacted(), "/"), wantsVersion2: wantsVersion2,
 	}
 }
 
@@ -60,7 +70,7 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 // open implements [channel]. It keeps the URL to which the request was redirected, without the
 // credential that only the carrier knows.
 func (c *httpChannel) open(ctx context.Context) (reply, error) {
-	answer, final, err := c.do(ctx, http.MethodGet, c.base+refsPath+"?service=git-upload-pack", nil, advertType, c.wantsVersion2)
+	answer, final, err := c.do(ctx, http.MethodGet, c.base+refsPath+"?service="+string(c.program), nil, c.program.mediaType("advertisement"), c.wantsVersion2)
 	if err != nil {
 		return reply{}, err
 	}
@@ -72,7 +82,7 @@ func (c *httpChannel) open(ctx context.Context) (reply, error) {
 // send implements [channel]. A server that answered in the first version of the protocol is not
 // asked for version 2 again.
 func (c *httpChannel) send(ctx context.Context, request string, isVersion2 bool) (reply, error) {
-	answer, _, err := c.do(ctx, http.MethodPost, c.base+"/git-upload-pack", strings.NewReader(request), resultType, isVersion2)
+	answer, _, err := c.do(ctx, http.MethodPost, c.base+"/"+string(c.program), strings.NewReader(request), c.program.mediaType("result"), isVersion2)
 	return answer, err
 }
 
@@ -100,7 +110,7 @@ func (c *httpChannel) do(ctx context.Context, method, address string, body io.Re
 		req.Header.Set("Git-Protocol", version2Wanted)
 	}
 	if body != nil {
-		req.Header.Set("Content-Type", requestType)
+		req.Header.Set("Content-Type", c.program.mediaType("request"))
 	}
 	resp, err := c.client.Do(req)
 	if err != nil {

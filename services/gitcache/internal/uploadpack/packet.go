@@ -40,7 +40,12 @@ const (
 
 // writePacket writes a line with its length, which counts itself.
 func writePacket(b *strings.Builder, line string) {
-	fmt.Fprintf(b, "%04x%s\n", len(line)+packetHeader+1, line)
+	writeRaw(b, line+"\n")
+}
+
+// writeRaw writes a text with its length, which counts itself.
+func writeRaw(b *strings.Builder, text string) {
+	fmt.Fprintf(b, "%04x%s", len(text)+packetHeader, text)
 }
 
 // packets reads the lines and marks of one message of at most limit bytes. Every byte comes from
@@ -139,12 +144,14 @@ const (
 )
 
 // sideband reads a pack out of its channel, and ends at the mark by which the upstream ends it. An
-// end of the answer before that is an error. Words about the progress are dropped.
+// end of the answer before that is an error.
 type sideband struct {
 	r    *bufio.Reader
 	left int // of the current packet
 	done bool
 	io.Closer
+	// progress gets the words about the progress. Nil: they are dropped.
+	progress io.Writer
 }
 
 // Read implements io.Reader.
@@ -182,6 +189,9 @@ func (s *sideband) next() error {
 	case channel == channelPack:
 		s.left = n
 		return nil
+	case channel == channelProgress && s.progress != nil:
+		_, err := io.CopyN(s.progress, s.r, int64(n))
+		return cutOff(err)
 	case channel == channelProgress:
 		_, err := s.r.Discard(n)
 		return cutOff(err)

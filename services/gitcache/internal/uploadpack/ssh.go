@@ -27,7 +27,7 @@ const (
 	lastWords = 5 * time.Second
 )
 
-// sshChannel runs one program, git-upload-pack for a fetch, on the other side of one SSH
+// sshChannel runs one program, such as git-upload-pack for a fetch, on the other side of one SSH
 // connection. Requests go to its input, one after the other, and all answers come out of its
 // output. The context of the call that dialled it closes the connection, which ends everything that
 // waits.
@@ -41,7 +41,7 @@ type sshChannel struct {
 }
 
 // dialSSH connects and starts a command. The connection ends with ctx at the latest.
-func (c *Client) dialSSH(ctx context.Context, p mirror.FetchParams, t target, command string) (*sshChannel, error) {
+func (c *Client) dialSSH(ctx context.Context, p mirror.FetchParams, t target, command string, wantsVersion2 bool) (*sshChannel, error) {
 	config, err := sshConfig(t, c.config.Dir)
 	if err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func (c *Client) dialSSH(ctx context.Context, p mirror.FetchParams, t target, co
 		return nil, err
 	}
 	s := &sshChannel{stop: context.AfterFunc(ctx, func() { _ = conn.Close() })} // the ssh package knows no contexts
-	if err := s.start(conn, t.sshAddress(), config, command, c.config.Version2); err != nil {
+	if err := s.start(conn, t.sshAddress(), config, command, wantsVersion2); err != nil {
 		s.stop()
 		return nil, errors.Join(err, conn.Close())
 	}

@@ -103,6 +103,20 @@ const (
 	// content smaller, remove services that name other content of the project, or have the quota raised; Leat tries again
 	// automatically.
 	Reason_REASON_PROJECT_QUOTA_EXCEEDED Reason = 48
+	// The upstream refused a push of the hub: the credential may not write, the branch is protected, or a hook refused the
+	// commit. The message has the server's words. Nothing was changed. Allow the push there, or push to another branch.
+	Reason_REASON_PUSH_REFUSED Reason = 265
+	// The branch leads to another commit than the one that the pushed commit was made on. Nothing was changed. Read the
+	// branch again, and push what is still needed; Leat does so automatically.
+	Reason_REASON_PUSH_OUTDATED Reason = 266
+	// The commit was pushed to its branch, but the server of the pull request refused it, or does not answer. The message
+	// has the server's words. Check that push.forge, push.api_url and the rights of the credential are right; a repeated
+	// push opens it.
+	Reason_REASON_PULL_REQUEST_FAILED Reason = 267
+	// The repository's spec does not let the hub push this. Its push option does not name the branch or the server of
+	// pull requests, it has no credential that fits, or it requires signatures, which the hub does not make. Nothing was
+	// sent. The message has which. Change the spec, or use a pull request.
+	Reason_REASON_PUSH_NOT_ALLOWED Reason = 268
 	// The call carries no token, or one that is malformed, expired, revoked or for another audience. Obtain a new one.
 	Reason_REASON_TOKEN_INVALID Reason = 60
 	// A part of the hub refuses the token of another part, because their clocks differ, or because it does not know the
@@ -350,6 +364,10 @@ var (
 		46:  "REASON_SUBMODULE_UNAVAILABLE",
 		47:  "REASON_CHART_DEPENDENCY_UNAVAILABLE",
 		48:  "REASON_PROJECT_QUOTA_EXCEEDED",
+		265: "REASON_PUSH_REFUSED",
+		266: "REASON_PUSH_OUTDATED",
+		267: "REASON_PULL_REQUEST_FAILED",
+		268: "REASON_PUSH_NOT_ALLOWED",
 		60:  "REASON_TOKEN_INVALID",
 		258: "REASON_HUB_TOKEN_REFUSED",
 		61:  "REASON_ACCESS_DENIED",
@@ -453,6 +471,10 @@ var (
 		"REASON_SUBMODULE_UNAVAILABLE":        46,
 		"REASON_CHART_DEPENDENCY_UNAVAILABLE": 47,
 		"REASON_PROJECT_QUOTA_EXCEEDED":       48,
+		"REASON_PUSH_REFUSED":                 265,
+		"REASON_PUSH_OUTDATED":                266,
+		"REASON_PULL_REQUEST_FAILED":          267,
+		"REASON_PUSH_NOT_ALLOWED":             268,
 		"REASON_TOKEN_INVALID":                60,
 		"REASON_HUB_TOKEN_REFUSED":            258,
 		"REASON_ACCESS_DENIED":                61,
@@ -560,7 +582,7 @@ var File_leat_errors_v1_reason_proto protoreflect.FileDescriptor
 
 const file_leat_errors_v1_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x1bleat/errors/v1/reason.proto\x12\x0eleat.errors.v1*\xf9\x17\n" +
+	"\x1bleat/errors/v1/reason.proto\x12\x0eleat.errors.v1*\xed\x18\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14REASON_FIELD_INVALID\x10\x01\x12\x14\n" +
@@ -590,6 +612,10 @@ const file_leat_errors_v1_reason_proto_rawDesc = "" +
 	"\x1cREASON_SUBMODULE_UNAVAILABLE\x10.\x12'\n" +
 	"#REASON_CHART_DEPENDENCY_UNAVAILABLE\x10/\x12!\n" +
 	"\x1dREASON_PROJECT_QUOTA_EXCEEDED\x100\x12\x18\n" +
+	"\x13REASON_PUSH_REFUSED\x10\x89\x02\x12\x19\n" +
+	"\x14REASON_PUSH_OUTDATED\x10\x8a\x02\x12\x1f\n" +
+	"\x1aREASON_PULL_REQUEST_FAILED\x10\x8b\x02\x12\x1c\n" +
+	"\x17REASON_PUSH_NOT_ALLOWED\x10\x8c\x02\x12\x18\n" +
 	"\x14REASON_TOKEN_INVALID\x10<\x12\x1d\n" +
 	"\x18REASON_HUB_TOKEN_REFUSED\x10\x82\x02\x12\x18\n" +
 	"\x14REASON_ACCESS_DENIED\x10=\x12\x1d\n" +

@@ -30,8 +30,10 @@ const (
 func codeOf(r reason.Reason) connect.Code {
 	switch r {
 	case reason.UpstreamAuthRejected, reason.UpstreamHostKeyRejected, reason.UpstreamProtocol,
-		reason.UpstreamSignatureRejected:
+		reason.UpstreamSignatureRejected, reason.PushRefused, reason.PushNotAllowed:
 		return connect.CodeFailedPrecondition
+	case reason.PushOutdated:
+		return connect.CodeAborted
 	case reason.ContentUnsupported:
 		return connect.CodeFailedPrecondition
 	case reason.RepositoryNotFound, reason.RefNotFound:
