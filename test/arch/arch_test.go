@@ -106,6 +106,7 @@ var speakers = []string{
 	"services/distributor/internal/ui",
 	"services/gitcache/internal/backend",
 	"services/gitcache/internal/cloudlogin",
+	"services/gitcache/internal/forge",
 	"services/gitcache/internal/githubapp",
 	"services/gitcache/internal/helmrepo",
 	"services/gitcache/internal/hostgate",
