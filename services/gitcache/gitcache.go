@@ -22,9 +22,11 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/api"
 	"github.com/leatdev/leat/services/gitcache/internal/api/replica"
 	"github.com/leatdev/leat/services/gitcache/internal/chartdep"
+	"github.com/leatdev/leat/services/gitcache/internal/forge"
 	"github.com/leatdev/leat/services/gitcache/internal/lfs"
 	"github.com/leatdev/leat/services/gitcache/internal/lfshttp"
 	"github.com/leatdev/leat/services/gitcache/internal/mirroring"
+	"github.com/leatdev/leat/services/gitcache/internal/pushing"
 	"github.com/leatdev/leat/services/gitcache/internal/redisdeliveries"
 	"github.com/leatdev/leat/services/gitcache/internal/redisevents"
 	"github.com/leatdev/leat/services/gitcache/internal/redispeers"
@@ -130,10 +132,16 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err != nil {
 		return err
 	}
+	pusher, err := pushing.New(pushing.Params{
+		Upstreams: disk.git, Forges: forge.New(disk.git), Mirrors: disk.mirrors, Meter: tel.Meter(scope),
+	})
+	if err != nil {
+		return err
+	}
 	hooks := redisdeliveries.NewLog(client, prefix)
 	service := api.New(api.Params{
 		Hooks: hooks, Set: set, Registry: registry, Checker: disk.mirrors, Events: events, Mirrors: disk.mirrors, Snapshots: snapshots,
-		Dial: others.GitCache, Logger: logger, Tracer: tel.Tracer(scope), Heartbeat: cfg.Heartbeat,
+		Pusher: pusher, Dial: others.GitCache, Logger: logger, Tracer: tel.Tracer(scope), Heartbeat: cfg.Heartbeat,
 	})
 	webhooks, err := newWebhooks(cfg, set, redisdeliveries.New(client, prefix), hooks, tel)
 	if err != nil {

@@ -22,6 +22,7 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/hooklog"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/mirroring"
+	"github.com/leatdev/leat/services/gitcache/internal/pushing"
 	"github.com/leatdev/leat/services/gitcache/internal/snapshot"
 )
 
@@ -46,6 +47,7 @@ type Params struct {
 	Events    mirror.EventLog
 	Mirrors   content.Opener
 	Snapshots *snapshot.Builder
+	Pusher    Pusher
 	// Dial returns the client for the replica of a name.
 	Dial   func(replica string) (gitcachev1connect.GitCacheServiceClient, error)
 	Logger *slog.Logger
@@ -59,6 +61,12 @@ type Hooks interface {
 	// Latest returns the newest webhooks about the repository of that uid, the newest first. The error
 	// matches mirror.ErrDependency.
 	Latest(ctx context.Context, uid string) ([]hooklog.Record, error)
+}
+
+// Pusher pushes commits to upstreams. It may be used concurrently.
+type Pusher interface {
+	// Push pushes a commit, and opens its pull request. Errors are those of package pushing.
+	Push(ctx context.Context, r pushing.Repository, req pushing.Request) (pushing.Result, error)
 }
 
 const defaultHeartbeat = 20 * time.Second

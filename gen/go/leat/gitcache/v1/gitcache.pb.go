@@ -1784,6 +1784,275 @@ func (x *PathChange) GetKind() ChangeKind {
 	return ChangeKind_CHANGE_KIND_UNSPECIFIED
 }
 
+// PushCommitRequest describes a commit, and where it goes.
+type PushCommitRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The repository's name. Required.
+	Repository string `protobuf:"bytes,1,opt,name=repository,proto3" json:"repository,omitempty"`
+	// The branch that the commit is made on, without refs/heads/. Required. Without pull_request it has to match the
+	// repository's push.branches; with pull_request it is the one to merge into, and is not changed.
+	Branch string `protobuf:"bytes,2,opt,name=branch,proto3" json:"branch,omitempty"`
+	// The id of the commit that the branch leads to, as the caller has read it: the parent of the new one. Required. If
+	// the branch leads elsewhere by now, the call fails with PUSH_OUTDATED.
+	BaseCommit string `protobuf:"bytes,3,opt,name=base_commit,json=baseCommit,proto3" json:"base_commit,omitempty"`
+	// The new contents: 1 to 1000 files, with 6 MiB together. Every path is of a regular file of base_commit.
+	Files []*ChangedFile `protobuf:"bytes,4,rep,name=files,proto3" json:"files,omitempty"`
+	// The commit's message, 1 byte to 4 KiB. Required.
+	Message string `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
+	// Put the commit on a branch of its own, and open a pull request for it, or update the open one. Unset: the commit
+	// goes onto the branch itself.
+	PullRequest   *PullRequest `protobuf:"bytes,6,opt,name=pull_request,json=pullRequest,proto3" json:"pull_request,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PushCommitRequest) Reset() {
+	*x = PushCommitRequest{}
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PushCommitRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PushCommitRequest) ProtoMessage() {}
+
+func (x *PushCommitRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PushCommitRequest.ProtoReflect.Descriptor instead.
+func (*PushCommitRequest) Descriptor() ([]byte, []int) {
+	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *PushCommitRequest) GetRepository() string {
+	if x != nil {
+		return x.Repository
+	}
+	return ""
+}
+
+func (x *PushCommitRequest) GetBranch() string {
+	if x != nil {
+		return x.Branch
+	}
+	return ""
+}
+
+func (x *PushCommitRequest) GetBaseCommit() string {
+	if x != nil {
+		return x.BaseCommit
+	}
+	return ""
+}
+
+func (x *PushCommitRequest) GetFiles() []*ChangedFile {
+	if x != nil {
+		return x.Files
+	}
+	return nil
+}
+
+func (x *PushCommitRequest) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *PushCommitRequest) GetPullRequest() *PullRequest {
+	if x != nil {
+		return x.PullRequest
+	}
+	return nil
+}
+
+// ChangedFile is a file with its new content.
+type ChangedFile struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The path from the root of the repository. Required.
+	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	// All of the new content. Empty empties the file.
+	Content       []byte `protobuf:"bytes,2,opt,name=content,proto3" json:"content,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChangedFile) Reset() {
+	*x = ChangedFile{}
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChangedFile) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChangedFile) ProtoMessage() {}
+
+func (x *ChangedFile) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChangedFile.ProtoReflect.Descriptor instead.
+func (*ChangedFile) Descriptor() ([]byte, []int) {
+	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *ChangedFile) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *ChangedFile) GetContent() []byte {
+	if x != nil {
+		return x.Content
+	}
+	return nil
+}
+
+// PullRequest asks the upstream's people to merge a branch.
+type PullRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The branch that the commit is pushed to, without refs/heads/. Required. It has to match the repository's
+	// push.branches. It is replaced if it exists, so it belongs to the caller alone.
+	Branch string `protobuf:"bytes,1,opt,name=branch,proto3" json:"branch,omitempty"`
+	// The title, 1 to 250 bytes. Required.
+	Title string `protobuf:"bytes,2,opt,name=title,proto3" json:"title,omitempty"`
+	// The description, in Markdown, at most 16 KiB. Empty means none.
+	Body          string `protobuf:"bytes,3,opt,name=body,proto3" json:"body,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PullRequest) Reset() {
+	*x = PullRequest{}
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PullRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PullRequest) ProtoMessage() {}
+
+func (x *PullRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PullRequest.ProtoReflect.Descriptor instead.
+func (*PullRequest) Descriptor() ([]byte, []int) {
+	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *PullRequest) GetBranch() string {
+	if x != nil {
+		return x.Branch
+	}
+	return ""
+}
+
+func (x *PullRequest) GetTitle() string {
+	if x != nil {
+		return x.Title
+	}
+	return ""
+}
+
+func (x *PullRequest) GetBody() string {
+	if x != nil {
+		return x.Body
+	}
+	return ""
+}
+
+// PushCommitResponse names what was pushed.
+type PushCommitResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The id of the new commit, or base_commit if the files have the contents already.
+	Commit string `protobuf:"bytes,1,opt,name=commit,proto3" json:"commit,omitempty"`
+	// The address of the pull request for people. Empty: none was asked for, or there is nothing to merge.
+	PullRequestUrl string `protobuf:"bytes,2,opt,name=pull_request_url,json=pullRequestUrl,proto3" json:"pull_request_url,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *PushCommitResponse) Reset() {
+	*x = PushCommitResponse{}
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PushCommitResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PushCommitResponse) ProtoMessage() {}
+
+func (x *PushCommitResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PushCommitResponse.ProtoReflect.Descriptor instead.
+func (*PushCommitResponse) Descriptor() ([]byte, []int) {
+	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *PushCommitResponse) GetCommit() string {
+	if x != nil {
+		return x.Commit
+	}
+	return ""
+}
+
+func (x *PushCommitResponse) GetPullRequestUrl() string {
+	if x != nil {
+		return x.PullRequestUrl
+	}
+	return ""
+}
+
 // WatchRepositoriesRequest opens the stream.
 type WatchRepositoriesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1798,7 +2067,7 @@ type WatchRepositoriesRequest struct {
 
 func (x *WatchRepositoriesRequest) Reset() {
 	*x = WatchRepositoriesRequest{}
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[29]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1810,7 +2079,7 @@ func (x *WatchRepositoriesRequest) String() string {
 func (*WatchRepositoriesRequest) ProtoMessage() {}
 
 func (x *WatchRepositoriesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[29]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1823,7 +2092,7 @@ func (x *WatchRepositoriesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRepositoriesRequest.ProtoReflect.Descriptor instead.
 func (*WatchRepositoriesRequest) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{29}
+	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *WatchRepositoriesRequest) GetResumeToken() string {
@@ -1855,7 +2124,7 @@ type WatchRepositoriesResponse struct {
 
 func (x *WatchRepositoriesResponse) Reset() {
 	*x = WatchRepositoriesResponse{}
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[30]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1867,7 +2136,7 @@ func (x *WatchRepositoriesResponse) String() string {
 func (*WatchRepositoriesResponse) ProtoMessage() {}
 
 func (x *WatchRepositoriesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[30]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1880,7 +2149,7 @@ func (x *WatchRepositoriesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRepositoriesResponse.ProtoReflect.Descriptor instead.
 func (*WatchRepositoriesResponse) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{30}
+	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *WatchRepositoriesResponse) GetResumeToken() string {
@@ -1934,7 +2203,7 @@ type RepositoryEvent struct {
 
 func (x *RepositoryEvent) Reset() {
 	*x = RepositoryEvent{}
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[31]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1946,7 +2215,7 @@ func (x *RepositoryEvent) String() string {
 func (*RepositoryEvent) ProtoMessage() {}
 
 func (x *RepositoryEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[31]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1959,7 +2228,7 @@ func (x *RepositoryEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RepositoryEvent.ProtoReflect.Descriptor instead.
 func (*RepositoryEvent) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{31}
+	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *RepositoryEvent) GetRepository() string {
@@ -2152,7 +2421,27 @@ const file_leat_gitcache_v1_gitcache_proto_rawDesc = "" +
 	"\n" +
 	"PathChange\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x120\n" +
-	"\x04kind\x18\x02 \x01(\x0e2\x1c.leat.gitcache.v1.ChangeKindR\x04kind\"l\n" +
+	"\x04kind\x18\x02 \x01(\x0e2\x1c.leat.gitcache.v1.ChangeKindR\x04kind\"\xfd\x01\n" +
+	"\x11PushCommitRequest\x12\x1e\n" +
+	"\n" +
+	"repository\x18\x01 \x01(\tR\n" +
+	"repository\x12\x16\n" +
+	"\x06branch\x18\x02 \x01(\tR\x06branch\x12\x1f\n" +
+	"\vbase_commit\x18\x03 \x01(\tR\n" +
+	"baseCommit\x123\n" +
+	"\x05files\x18\x04 \x03(\v2\x1d.leat.gitcache.v1.ChangedFileR\x05files\x12\x18\n" +
+	"\amessage\x18\x05 \x01(\tR\amessage\x12@\n" +
+	"\fpull_request\x18\x06 \x01(\v2\x1d.leat.gitcache.v1.PullRequestR\vpullRequest\";\n" +
+	"\vChangedFile\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12\x18\n" +
+	"\acontent\x18\x02 \x01(\fR\acontent\"O\n" +
+	"\vPullRequest\x12\x16\n" +
+	"\x06branch\x18\x01 \x01(\tR\x06branch\x12\x14\n" +
+	"\x05title\x18\x02 \x01(\tR\x05title\x12\x12\n" +
+	"\x04body\x18\x03 \x01(\tR\x04body\"V\n" +
+	"\x12PushCommitResponse\x12\x16\n" +
+	"\x06commit\x18\x01 \x01(\tR\x06commit\x12(\n" +
+	"\x10pull_request_url\x18\x02 \x01(\tR\x0epullRequestUrl\"l\n" +
 	"\x18WatchRepositoriesRequest\x12!\n" +
 	"\fresume_token\x18\x01 \x01(\tR\vresumeToken\x12-\n" +
 	"\x12include_submodules\x18\x02 \x01(\bR\x11includeSubmodules\"\x8f\x01\n" +
@@ -2179,7 +2468,7 @@ const file_leat_gitcache_v1_gitcache_proto_rawDesc = "" +
 	"\x17CHANGE_KIND_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11CHANGE_KIND_ADDED\x10\x01\x12\x18\n" +
 	"\x14CHANGE_KIND_MODIFIED\x10\x02\x12\x17\n" +
-	"\x13CHANGE_KIND_DELETED\x10\x032\xd3\f\n" +
+	"\x13CHANGE_KIND_DELETED\x10\x032\xb8\r\n" +
 	"\x0fGitCacheService\x12l\n" +
 	"\rPutRepository\x12&.leat.gitcache.v1.PutRepositoryRequest\x1a'.leat.gitcache.v1.PutRepositoryResponse\"\n" +
 	"\xa2\x9f\x19\x03\n" +
@@ -2218,7 +2507,11 @@ const file_leat_gitcache_v1_gitcache_proto_rawDesc = "" +
 	"\x01\x04\x90\x02\x01\x12o\n" +
 	"\x0eCompareCommits\x12'.leat.gitcache.v1.CompareCommitsRequest\x1a(.leat.gitcache.v1.CompareCommitsResponse\"\n" +
 	"\xa2\x9f\x19\x03\n" +
-	"\x01\x04\x90\x02\x01\x12z\n" +
+	"\x01\x04\x90\x02\x01\x12c\n" +
+	"\n" +
+	"PushCommit\x12#.leat.gitcache.v1.PushCommitRequest\x1a$.leat.gitcache.v1.PushCommitResponse\"\n" +
+	"\xa2\x9f\x19\x03\n" +
+	"\x01\x04\x90\x02\x02\x12z\n" +
 	"\x11WatchRepositories\x12*.leat.gitcache.v1.WatchRepositoriesRequest\x1a+.leat.gitcache.v1.WatchRepositoriesResponse\"\n" +
 	"\xa2\x9f\x19\x03\n" +
 	"\x01\x04\x90\x02\x010\x01B\xc3\x01\n" +
@@ -2237,7 +2530,7 @@ func file_leat_gitcache_v1_gitcache_proto_rawDescGZIP() []byte {
 }
 
 var file_leat_gitcache_v1_gitcache_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_leat_gitcache_v1_gitcache_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_leat_gitcache_v1_gitcache_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
 var file_leat_gitcache_v1_gitcache_proto_goTypes = []any{
 	(ChangeKind)(0),                       // 0: leat.gitcache.v1.ChangeKind
 	(*PutRepositoryRequest)(nil),          // 1: leat.gitcache.v1.PutRepositoryRequest
@@ -2269,86 +2562,94 @@ var file_leat_gitcache_v1_gitcache_proto_goTypes = []any{
 	(*CompareCommitsRequest)(nil),         // 27: leat.gitcache.v1.CompareCommitsRequest
 	(*CompareCommitsResponse)(nil),        // 28: leat.gitcache.v1.CompareCommitsResponse
 	(*PathChange)(nil),                    // 29: leat.gitcache.v1.PathChange
-	(*WatchRepositoriesRequest)(nil),      // 30: leat.gitcache.v1.WatchRepositoriesRequest
-	(*WatchRepositoriesResponse)(nil),     // 31: leat.gitcache.v1.WatchRepositoriesResponse
-	(*RepositoryEvent)(nil),               // 32: leat.gitcache.v1.RepositoryEvent
-	nil,                                   // 33: leat.gitcache.v1.GetRepositoryStatesResponse.StatesEntry
-	(*RepositoryDefinition)(nil),          // 34: leat.gitcache.v1.RepositoryDefinition
-	(*RepositoryState)(nil),               // 35: leat.gitcache.v1.RepositoryState
-	(*v1.Page)(nil),                       // 36: leat.type.v1.Page
-	(*WebhookDelivery)(nil),               // 37: leat.gitcache.v1.WebhookDelivery
-	(*v1.Source)(nil),                     // 38: leat.type.v1.Source
-	(*v1.Snapshot)(nil),                   // 39: leat.type.v1.Snapshot
-	(*timestamppb.Timestamp)(nil),         // 40: google.protobuf.Timestamp
-	(*Ref)(nil),                           // 41: leat.gitcache.v1.Ref
-	(*v1.GitRef)(nil),                     // 42: leat.type.v1.GitRef
-	(*durationpb.Duration)(nil),           // 43: google.protobuf.Duration
+	(*PushCommitRequest)(nil),             // 30: leat.gitcache.v1.PushCommitRequest
+	(*ChangedFile)(nil),                   // 31: leat.gitcache.v1.ChangedFile
+	(*PullRequest)(nil),                   // 32: leat.gitcache.v1.PullRequest
+	(*PushCommitResponse)(nil),            // 33: leat.gitcache.v1.PushCommitResponse
+	(*WatchRepositoriesRequest)(nil),      // 34: leat.gitcache.v1.WatchRepositoriesRequest
+	(*WatchRepositoriesResponse)(nil),     // 35: leat.gitcache.v1.WatchRepositoriesResponse
+	(*RepositoryEvent)(nil),               // 36: leat.gitcache.v1.RepositoryEvent
+	nil,                                   // 37: leat.gitcache.v1.GetRepositoryStatesResponse.StatesEntry
+	(*RepositoryDefinition)(nil),          // 38: leat.gitcache.v1.RepositoryDefinition
+	(*RepositoryState)(nil),               // 39: leat.gitcache.v1.RepositoryState
+	(*v1.Page)(nil),                       // 40: leat.type.v1.Page
+	(*WebhookDelivery)(nil),               // 41: leat.gitcache.v1.WebhookDelivery
+	(*v1.Source)(nil),                     // 42: leat.type.v1.Source
+	(*v1.Snapshot)(nil),                   // 43: leat.type.v1.Snapshot
+	(*timestamppb.Timestamp)(nil),         // 44: google.protobuf.Timestamp
+	(*Ref)(nil),                           // 45: leat.gitcache.v1.Ref
+	(*v1.GitRef)(nil),                     // 46: leat.type.v1.GitRef
+	(*durationpb.Duration)(nil),           // 47: google.protobuf.Duration
 }
 var file_leat_gitcache_v1_gitcache_proto_depIdxs = []int32{
-	34, // 0: leat.gitcache.v1.PutRepositoryRequest.repository:type_name -> leat.gitcache.v1.RepositoryDefinition
-	34, // 1: leat.gitcache.v1.GetRepositoryResponse.repository:type_name -> leat.gitcache.v1.RepositoryDefinition
-	35, // 2: leat.gitcache.v1.GetRepositoryResponse.state:type_name -> leat.gitcache.v1.RepositoryState
-	36, // 3: leat.gitcache.v1.ListRepositoriesRequest.page:type_name -> leat.type.v1.Page
-	34, // 4: leat.gitcache.v1.ListRepositoriesResponse.repositories:type_name -> leat.gitcache.v1.RepositoryDefinition
-	33, // 5: leat.gitcache.v1.GetRepositoryStatesResponse.states:type_name -> leat.gitcache.v1.GetRepositoryStatesResponse.StatesEntry
-	35, // 6: leat.gitcache.v1.RefreshRepositoryResponse.state:type_name -> leat.gitcache.v1.RepositoryState
-	37, // 7: leat.gitcache.v1.ListWebhookDeliveriesResponse.deliveries:type_name -> leat.gitcache.v1.WebhookDelivery
-	38, // 8: leat.gitcache.v1.ResolveSnapshotRequest.source:type_name -> leat.type.v1.Source
-	39, // 9: leat.gitcache.v1.ResolveSnapshotResponse.snapshot:type_name -> leat.type.v1.Snapshot
-	40, // 10: leat.gitcache.v1.ResolveSnapshotResponse.fresh_at:type_name -> google.protobuf.Timestamp
-	38, // 11: leat.gitcache.v1.DownloadBundleRequest.source:type_name -> leat.type.v1.Source
+	38, // 0: leat.gitcache.v1.PutRepositoryRequest.repository:type_name -> leat.gitcache.v1.RepositoryDefinition
+	38, // 1: leat.gitcache.v1.GetRepositoryResponse.repository:type_name -> leat.gitcache.v1.RepositoryDefinition
+	39, // 2: leat.gitcache.v1.GetRepositoryResponse.state:type_name -> leat.gitcache.v1.RepositoryState
+	40, // 3: leat.gitcache.v1.ListRepositoriesRequest.page:type_name -> leat.type.v1.Page
+	38, // 4: leat.gitcache.v1.ListRepositoriesResponse.repositories:type_name -> leat.gitcache.v1.RepositoryDefinition
+	37, // 5: leat.gitcache.v1.GetRepositoryStatesResponse.states:type_name -> leat.gitcache.v1.GetRepositoryStatesResponse.StatesEntry
+	39, // 6: leat.gitcache.v1.RefreshRepositoryResponse.state:type_name -> leat.gitcache.v1.RepositoryState
+	41, // 7: leat.gitcache.v1.ListWebhookDeliveriesResponse.deliveries:type_name -> leat.gitcache.v1.WebhookDelivery
+	42, // 8: leat.gitcache.v1.ResolveSnapshotRequest.source:type_name -> leat.type.v1.Source
+	43, // 9: leat.gitcache.v1.ResolveSnapshotResponse.snapshot:type_name -> leat.type.v1.Snapshot
+	44, // 10: leat.gitcache.v1.ResolveSnapshotResponse.fresh_at:type_name -> google.protobuf.Timestamp
+	42, // 11: leat.gitcache.v1.DownloadBundleRequest.source:type_name -> leat.type.v1.Source
 	19, // 12: leat.gitcache.v1.DownloadBundleResponse.header:type_name -> leat.gitcache.v1.BundleHeader
-	36, // 13: leat.gitcache.v1.ListRefsRequest.page:type_name -> leat.type.v1.Page
-	41, // 14: leat.gitcache.v1.ListRefsResponse.refs:type_name -> leat.gitcache.v1.Ref
-	38, // 15: leat.gitcache.v1.ListCommitsRequest.source:type_name -> leat.type.v1.Source
-	36, // 16: leat.gitcache.v1.ListCommitsRequest.page:type_name -> leat.type.v1.Page
+	40, // 13: leat.gitcache.v1.ListRefsRequest.page:type_name -> leat.type.v1.Page
+	45, // 14: leat.gitcache.v1.ListRefsResponse.refs:type_name -> leat.gitcache.v1.Ref
+	42, // 15: leat.gitcache.v1.ListCommitsRequest.source:type_name -> leat.type.v1.Source
+	40, // 16: leat.gitcache.v1.ListCommitsRequest.page:type_name -> leat.type.v1.Page
 	24, // 17: leat.gitcache.v1.ListCommitsResponse.commits:type_name -> leat.gitcache.v1.Commit
-	40, // 18: leat.gitcache.v1.Commit.author_time:type_name -> google.protobuf.Timestamp
-	40, // 19: leat.gitcache.v1.Commit.commit_time:type_name -> google.protobuf.Timestamp
-	38, // 20: leat.gitcache.v1.ReadFileRequest.source:type_name -> leat.type.v1.Source
-	42, // 21: leat.gitcache.v1.CompareCommitsRequest.base:type_name -> leat.type.v1.GitRef
-	42, // 22: leat.gitcache.v1.CompareCommitsRequest.head:type_name -> leat.type.v1.GitRef
-	36, // 23: leat.gitcache.v1.CompareCommitsRequest.page:type_name -> leat.type.v1.Page
+	44, // 18: leat.gitcache.v1.Commit.author_time:type_name -> google.protobuf.Timestamp
+	44, // 19: leat.gitcache.v1.Commit.commit_time:type_name -> google.protobuf.Timestamp
+	42, // 20: leat.gitcache.v1.ReadFileRequest.source:type_name -> leat.type.v1.Source
+	46, // 21: leat.gitcache.v1.CompareCommitsRequest.base:type_name -> leat.type.v1.GitRef
+	46, // 22: leat.gitcache.v1.CompareCommitsRequest.head:type_name -> leat.type.v1.GitRef
+	40, // 23: leat.gitcache.v1.CompareCommitsRequest.page:type_name -> leat.type.v1.Page
 	29, // 24: leat.gitcache.v1.CompareCommitsResponse.changes:type_name -> leat.gitcache.v1.PathChange
 	0,  // 25: leat.gitcache.v1.PathChange.kind:type_name -> leat.gitcache.v1.ChangeKind
-	32, // 26: leat.gitcache.v1.WatchRepositoriesResponse.event:type_name -> leat.gitcache.v1.RepositoryEvent
-	35, // 27: leat.gitcache.v1.RepositoryEvent.state:type_name -> leat.gitcache.v1.RepositoryState
-	40, // 28: leat.gitcache.v1.RepositoryEvent.time:type_name -> google.protobuf.Timestamp
-	43, // 29: leat.gitcache.v1.RepositoryEvent.fetch_duration:type_name -> google.protobuf.Duration
-	35, // 30: leat.gitcache.v1.GetRepositoryStatesResponse.StatesEntry.value:type_name -> leat.gitcache.v1.RepositoryState
-	1,  // 31: leat.gitcache.v1.GitCacheService.PutRepository:input_type -> leat.gitcache.v1.PutRepositoryRequest
-	3,  // 32: leat.gitcache.v1.GitCacheService.DeleteRepository:input_type -> leat.gitcache.v1.DeleteRepositoryRequest
-	5,  // 33: leat.gitcache.v1.GitCacheService.GetRepository:input_type -> leat.gitcache.v1.GetRepositoryRequest
-	7,  // 34: leat.gitcache.v1.GitCacheService.ListRepositories:input_type -> leat.gitcache.v1.ListRepositoriesRequest
-	9,  // 35: leat.gitcache.v1.GitCacheService.GetRepositoryStates:input_type -> leat.gitcache.v1.GetRepositoryStatesRequest
-	11, // 36: leat.gitcache.v1.GitCacheService.RefreshRepository:input_type -> leat.gitcache.v1.RefreshRepositoryRequest
-	13, // 37: leat.gitcache.v1.GitCacheService.ListWebhookDeliveries:input_type -> leat.gitcache.v1.ListWebhookDeliveriesRequest
-	15, // 38: leat.gitcache.v1.GitCacheService.ResolveSnapshot:input_type -> leat.gitcache.v1.ResolveSnapshotRequest
-	17, // 39: leat.gitcache.v1.GitCacheService.DownloadBundle:input_type -> leat.gitcache.v1.DownloadBundleRequest
-	20, // 40: leat.gitcache.v1.GitCacheService.ListRefs:input_type -> leat.gitcache.v1.ListRefsRequest
-	22, // 41: leat.gitcache.v1.GitCacheService.ListCommits:input_type -> leat.gitcache.v1.ListCommitsRequest
-	25, // 42: leat.gitcache.v1.GitCacheService.ReadFile:input_type -> leat.gitcache.v1.ReadFileRequest
-	27, // 43: leat.gitcache.v1.GitCacheService.CompareCommits:input_type -> leat.gitcache.v1.CompareCommitsRequest
-	30, // 44: leat.gitcache.v1.GitCacheService.WatchRepositories:input_type -> leat.gitcache.v1.WatchRepositoriesRequest
-	2,  // 45: leat.gitcache.v1.GitCacheService.PutRepository:output_type -> leat.gitcache.v1.PutRepositoryResponse
-	4,  // 46: leat.gitcache.v1.GitCacheService.DeleteRepository:output_type -> leat.gitcache.v1.DeleteRepositoryResponse
-	6,  // 47: leat.gitcache.v1.GitCacheService.GetRepository:output_type -> leat.gitcache.v1.GetRepositoryResponse
-	8,  // 48: leat.gitcache.v1.GitCacheService.ListRepositories:output_type -> leat.gitcache.v1.ListRepositoriesResponse
-	10, // 49: leat.gitcache.v1.GitCacheService.GetRepositoryStates:output_type -> leat.gitcache.v1.GetRepositoryStatesResponse
-	12, // 50: leat.gitcache.v1.GitCacheService.RefreshRepository:output_type -> leat.gitcache.v1.RefreshRepositoryResponse
-	14, // 51: leat.gitcache.v1.GitCacheService.ListWebhookDeliveries:output_type -> leat.gitcache.v1.ListWebhookDeliveriesResponse
-	16, // 52: leat.gitcache.v1.GitCacheService.ResolveSnapshot:output_type -> leat.gitcache.v1.ResolveSnapshotResponse
-	18, // 53: leat.gitcache.v1.GitCacheService.DownloadBundle:output_type -> leat.gitcache.v1.DownloadBundleResponse
-	21, // 54: leat.gitcache.v1.GitCacheService.ListRefs:output_type -> leat.gitcache.v1.ListRefsResponse
-	23, // 55: leat.gitcache.v1.GitCacheService.ListCommits:output_type -> leat.gitcache.v1.ListCommitsResponse
-	26, // 56: leat.gitcache.v1.GitCacheService.ReadFile:output_type -> leat.gitcache.v1.ReadFileResponse
-	28, // 57: leat.gitcache.v1.GitCacheService.CompareCommits:output_type -> leat.gitcache.v1.CompareCommitsResponse
-	31, // 58: leat.gitcache.v1.GitCacheService.WatchRepositories:output_type -> leat.gitcache.v1.WatchRepositoriesResponse
-	45, // [45:59] is the sub-list for method output_type
-	31, // [31:45] is the sub-list for method input_type
-	31, // [31:31] is the sub-list for extension type_name
-	31, // [31:31] is the sub-list for extension extendee
-	0,  // [0:31] is the sub-list for field type_name
+	31, // 26: leat.gitcache.v1.PushCommitRequest.files:type_name -> leat.gitcache.v1.ChangedFile
+	32, // 27: leat.gitcache.v1.PushCommitRequest.pull_request:type_name -> leat.gitcache.v1.PullRequest
+	36, // 28: leat.gitcache.v1.WatchRepositoriesResponse.event:type_name -> leat.gitcache.v1.RepositoryEvent
+	39, // 29: leat.gitcache.v1.RepositoryEvent.state:type_name -> leat.gitcache.v1.RepositoryState
+	44, // 30: leat.gitcache.v1.RepositoryEvent.time:type_name -> google.protobuf.Timestamp
+	47, // 31: leat.gitcache.v1.RepositoryEvent.fetch_duration:type_name -> google.protobuf.Duration
+	39, // 32: leat.gitcache.v1.GetRepositoryStatesResponse.StatesEntry.value:type_name -> leat.gitcache.v1.RepositoryState
+	1,  // 33: leat.gitcache.v1.GitCacheService.PutRepository:input_type -> leat.gitcache.v1.PutRepositoryRequest
+	3,  // 34: leat.gitcache.v1.GitCacheService.DeleteRepository:input_type -> leat.gitcache.v1.DeleteRepositoryRequest
+	5,  // 35: leat.gitcache.v1.GitCacheService.GetRepository:input_type -> leat.gitcache.v1.GetRepositoryRequest
+	7,  // 36: leat.gitcache.v1.GitCacheService.ListRepositories:input_type -> leat.gitcache.v1.ListRepositoriesRequest
+	9,  // 37: leat.gitcache.v1.GitCacheService.GetRepositoryStates:input_type -> leat.gitcache.v1.GetRepositoryStatesRequest
+	11, // 38: leat.gitcache.v1.GitCacheService.RefreshRepository:input_type -> leat.gitcache.v1.RefreshRepositoryRequest
+	13, // 39: leat.gitcache.v1.GitCacheService.ListWebhookDeliveries:input_type -> leat.gitcache.v1.ListWebhookDeliveriesRequest
+	15, // 40: leat.gitcache.v1.GitCacheService.ResolveSnapshot:input_type -> leat.gitcache.v1.ResolveSnapshotRequest
+	17, // 41: leat.gitcache.v1.GitCacheService.DownloadBundle:input_type -> leat.gitcache.v1.DownloadBundleRequest
+	20, // 42: leat.gitcache.v1.GitCacheService.ListRefs:input_type -> leat.gitcache.v1.ListRefsRequest
+	22, // 43: leat.gitcache.v1.GitCacheService.ListCommits:input_type -> leat.gitcache.v1.ListCommitsRequest
+	25, // 44: leat.gitcache.v1.GitCacheService.ReadFile:input_type -> leat.gitcache.v1.ReadFileRequest
+	27, // 45: leat.gitcache.v1.GitCacheService.CompareCommits:input_type -> leat.gitcache.v1.CompareCommitsRequest
+	30, // 46: leat.gitcache.v1.GitCacheService.PushCommit:input_type -> leat.gitcache.v1.PushCommitRequest
+	34, // 47: leat.gitcache.v1.GitCacheService.WatchRepositories:input_type -> leat.gitcache.v1.WatchRepositoriesRequest
+	2,  // 48: leat.gitcache.v1.GitCacheService.PutRepository:output_type -> leat.gitcache.v1.PutRepositoryResponse
+	4,  // 49: leat.gitcache.v1.GitCacheService.DeleteRepository:output_type -> leat.gitcache.v1.DeleteRepositoryResponse
+	6,  // 50: leat.gitcache.v1.GitCacheService.GetRepository:output_type -> leat.gitcache.v1.GetRepositoryResponse
+	8,  // 51: leat.gitcache.v1.GitCacheService.ListRepositories:output_type -> leat.gitcache.v1.ListRepositoriesResponse
+	10, // 52: leat.gitcache.v1.GitCacheService.GetRepositoryStates:output_type -> leat.gitcache.v1.GetRepositoryStatesResponse
+	12, // 53: leat.gitcache.v1.GitCacheService.RefreshRepository:output_type -> leat.gitcache.v1.RefreshRepositoryResponse
+	14, // 54: leat.gitcache.v1.GitCacheService.ListWebhookDeliveries:output_type -> leat.gitcache.v1.ListWebhookDeliveriesResponse
+	16, // 55: leat.gitcache.v1.GitCacheService.ResolveSnapshot:output_type -> leat.gitcache.v1.ResolveSnapshotResponse
+	18, // 56: leat.gitcache.v1.GitCacheService.DownloadBundle:output_type -> leat.gitcache.v1.DownloadBundleResponse
+	21, // 57: leat.gitcache.v1.GitCacheService.ListRefs:output_type -> leat.gitcache.v1.ListRefsResponse
+	23, // 58: leat.gitcache.v1.GitCacheService.ListCommits:output_type -> leat.gitcache.v1.ListCommitsResponse
+	26, // 59: leat.gitcache.v1.GitCacheService.ReadFile:output_type -> leat.gitcache.v1.ReadFileResponse
+	28, // 60: leat.gitcache.v1.GitCacheService.CompareCommits:output_type -> leat.gitcache.v1.CompareCommitsResponse
+	33, // 61: leat.gitcache.v1.GitCacheService.PushCommit:output_type -> leat.gitcache.v1.PushCommitResponse
+	35, // 62: leat.gitcache.v1.GitCacheService.WatchRepositories:output_type -> leat.gitcache.v1.WatchRepositoriesResponse
+	48, // [48:63] is the sub-list for method output_type
+	33, // [33:48] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_leat_gitcache_v1_gitcache_proto_init() }
@@ -2367,7 +2668,7 @@ func file_leat_gitcache_v1_gitcache_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leat_gitcache_v1_gitcache_proto_rawDesc), len(file_leat_gitcache_v1_gitcache_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   33,
+			NumMessages:   37,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

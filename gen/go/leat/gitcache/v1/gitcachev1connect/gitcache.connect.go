@@ -77,6 +77,9 @@ const (
 	// GitCacheServiceCompareCommitsProcedure is the fully-qualified name of the GitCacheService's
 	// CompareCommits RPC.
 	GitCacheServiceCompareCommitsProcedure = "/leat.gitcache.v1.GitCacheService/CompareCommits"
+	// GitCacheServicePushCommitProcedure is the fully-qualified name of the GitCacheService's
+	// PushCommit RPC.
+	GitCacheServicePushCommitProcedure = "/leat.gitcache.v1.GitCacheService/PushCommit"
 	// GitCacheServiceWatchRepositoriesProcedure is the fully-qualified name of the GitCacheService's
 	// WatchRepositories RPC.
 	GitCacheServiceWatchRepositoriesProcedure = "/leat.gitcache.v1.GitCacheService/WatchRepositories"
@@ -113,6 +116,10 @@ type GitCacheServiceClient interface {
 	ReadFile(context.Context, *v1.ReadFileRequest) (*v1.ReadFileResponse, error)
 	// CompareCommits lists the paths that differ between two commits.
 	CompareCommits(context.Context, *v1.CompareCommitsRequest) (*v1.CompareCommitsResponse, error)
+	// PushCommit adds one commit to a branch of a Git repository's upstream, with new contents of files that are there
+	// already, and fetches the repository, so that events follow at once. The repository's push option has to name the
+	// branch. If the files have those contents already, nothing is pushed. A repeated call adds the same content once.
+	PushCommit(context.Context, *v1.PushCommitRequest) (*v1.PushCommitResponse, error)
 	// WatchRepositories streams an event for every change of refs or health. It begins with the state
 	// of every repository unless a resume token is given, and sends a heartbeat after 20 s without
 	// another event. It ends with DEPENDENCY_UNAVAILABLE when the replica does not reach Redis, which
@@ -221,6 +228,13 @@ func NewGitCacheServiceClient(httpClient connect.HTTPClient, baseURL string, opt
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
+		pushCommit: connect.NewClient[v1.PushCommitRequest, v1.PushCommitResponse](
+			httpClient,
+			baseURL+GitCacheServicePushCommitProcedure,
+			connect.WithSchema(gitCacheServiceMethods.ByName("PushCommit")),
+			connect.WithIdempotency(connect.IdempotencyIdempotent),
+			connect.WithClientOptions(opts...),
+		),
 		watchRepositories: connect.NewClient[v1.WatchRepositoriesRequest, v1.WatchRepositoriesResponse](
 			httpClient,
 			baseURL+GitCacheServiceWatchRepositoriesProcedure,
@@ -246,6 +260,7 @@ type gitCacheServiceClient struct {
 	listCommits           *connect.Client[v1.ListCommitsRequest, v1.ListCommitsResponse]
 	readFile              *connect.Client[v1.ReadFileRequest, v1.ReadFileResponse]
 	compareCommits        *connect.Client[v1.CompareCommitsRequest, v1.CompareCommitsResponse]
+	pushCommit            *connect.Client[v1.PushCommitRequest, v1.PushCommitResponse]
 	watchRepositories     *connect.Client[v1.WatchRepositoriesRequest, v1.WatchRepositoriesResponse]
 }
 
@@ -362,6 +377,15 @@ func (c *gitCacheServiceClient) CompareCommits(ctx context.Context, req *v1.Comp
 	return nil, err
 }
 
+// PushCommit calls leat.gitcache.v1.GitCacheService.PushCommit.
+func (c *gitCacheServiceClient) PushCommit(ctx context.Context, req *v1.PushCommitRequest) (*v1.PushCommitResponse, error) {
+	response, err := c.pushCommit.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // WatchRepositories calls leat.gitcache.v1.GitCacheService.WatchRepositories.
 func (c *gitCacheServiceClient) WatchRepositories(ctx context.Context, req *v1.WatchRepositoriesRequest) (*connect.ServerStreamForClient[v1.WatchRepositoriesResponse], error) {
 	return c.watchRepositories.CallServerStream(ctx, connect.NewRequest(req))
@@ -398,6 +422,10 @@ type GitCacheServiceHandler interface {
 	ReadFile(context.Context, *v1.ReadFileRequest) (*v1.ReadFileResponse, error)
 	// CompareCommits lists the paths that differ between two commits.
 	CompareCommits(context.Context, *v1.CompareCommitsRequest) (*v1.CompareCommitsResponse, error)
+	// PushCommit adds one commit to a branch of a Git repository's upstream, with new contents of files that are there
+	// already, and fetches the repository, so that events follow at once. The repository's push option has to name the
+	// branch. If the files have those contents already, nothing is pushed. A repeated call adds the same content once.
+	PushCommit(context.Context, *v1.PushCommitRequest) (*v1.PushCommitResponse, error)
 	// WatchRepositories streams an event for every change of refs or health. It begins with the state
 	// of every repository unless a resume token is given, and sends a heartbeat after 20 s without
 	// another event. It ends with DEPENDENCY_UNAVAILABLE when the replica does not reach Redis, which
@@ -502,6 +530,13 @@ func NewGitCacheServiceHandler(svc GitCacheServiceHandler, opts ...connect.Handl
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
+	gitCacheServicePushCommitHandler := connect.NewUnaryHandlerSimple(
+		GitCacheServicePushCommitProcedure,
+		svc.PushCommit,
+		connect.WithSchema(gitCacheServiceMethods.ByName("PushCommit")),
+		connect.WithIdempotency(connect.IdempotencyIdempotent),
+		connect.WithHandlerOptions(opts...),
+	)
 	gitCacheServiceWatchRepositoriesHandler := connect.NewServerStreamHandlerSimple(
 		GitCacheServiceWatchRepositoriesProcedure,
 		svc.WatchRepositories,
@@ -537,6 +572,8 @@ func NewGitCacheServiceHandler(svc GitCacheServiceHandler, opts ...connect.Handl
 			gitCacheServiceReadFileHandler.ServeHTTP(w, r)
 		case GitCacheServiceCompareCommitsProcedure:
 			gitCacheServiceCompareCommitsHandler.ServeHTTP(w, r)
+		case GitCacheServicePushCommitProcedure:
+			gitCacheServicePushCommitHandler.ServeHTTP(w, r)
 		case GitCacheServiceWatchRepositoriesProcedure:
 			gitCacheServiceWatchRepositoriesHandler.ServeHTTP(w, r)
 		default:
@@ -598,6 +635,10 @@ func (UnimplementedGitCacheServiceHandler) ReadFile(context.Context, *v1.ReadFil
 
 func (UnimplementedGitCacheServiceHandler) CompareCommits(context.Context, *v1.CompareCommitsRequest) (*v1.CompareCommitsResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.gitcache.v1.GitCacheService.CompareCommits is not implemented"))
+}
+
+func (UnimplementedGitCacheServiceHandler) PushCommit(context.Context, *v1.PushCommitRequest) (*v1.PushCommitResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.gitcache.v1.GitCacheService.PushCommit is not implemented"))
 }
 
 func (UnimplementedGitCacheServiceHandler) WatchRepositories(context.Context, *v1.WatchRepositoriesRequest, *connect.ServerStream[v1.WatchRepositoriesResponse]) error {
