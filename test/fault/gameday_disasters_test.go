@@ -23,10 +23,12 @@ import (
 	"testing"
 	"time"
 
+	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/runtime/localkube/kubetest"
+	"github.com/leatdev/leat/internal/runtime/rpcerr"
 	"github.com/leatdev/leat/internal/testkit/await"
 	"github.com/leatdev/leat/internal/testkit/loopback"
 	"github.com/leatdev/leat/internal/testkit/selfsigned"
@@ -47,9 +49,9 @@ type disaster struct {
 	files map[string]string
 }
 
-// disasters are those of a game day.
-func disasters() []disaster {
-	return slices.Concat(outages(), freezes(), certificateEnds(), fullDisks(), failovers(), longOutages())
+// disasters are the scenes of a game day. clock is the distributor of buildWithClock.
+func disasters(clock string) []disaster {
+	return slices.Concat(outages(), freezes(), []disaster{wrongClock(clock)}, certificateEnds(), fullDisks(), failovers(), longOutages())
 }
 
 // outages are of servers that the hub needs.
@@ -149,6 +151,46 @@ func tunnelFreezes() disaster {
 	}
 }
 
+// wrongClock moves the distributor that has the agent to a machine whose clock is five minutes ahead,
+// and, as the runbook has it, to another machine afterwards. buildWithClock compiled the program.
+func wrongClock(program string) disaster {
+	const ahead = 5 * time.Minute
+	var victim int
+	var back func(*testing.T)
+	return disaster{
+		name: "the clock of the distributor with the agent is five minutes ahead", alert: "LeatClockOff",
+		users: "new commits wait where the agent is at this replica, and services report a message that names the clocks; " +
+			"the replica answers `HUB_TOKEN_REFUSED` where it needs gitcache, and the other one answers",
+		strike: func(t *testing.T, u *upgrade) {
+			t.Helper()
+			victim = u.planner(t)
+			replica, other := u.distributors[victim], u.distributors[1-victim]
+			back = replica.moveTo(t, program, ahead)
+			shown := time.Duration(replica.metric(t, "leat_clock_time_seconds") * float64(time.Second))
+			if off := shown - time.Duration(time.Now().UnixNano()); off < ahead-time.Minute {
+				t.Fatalf("the clock of %s is %s ahead, want %s", replica.name, off, ahead)
+			}
+			// The agent returns, as if the clock had gone wrong while it was there.
+			other.stop(t)
+			await.True(t, "the agent at "+replica.name, func() bool { return replica.metric(t, "leat_plan_watchers") > 0 })
+			other.start(t)
+		},
+		meanwhile: func(t *testing.T, u *upgrade) {
+			t.Helper()
+			deliveries := &fleetv1.ListWebhookDeliveriesRequest{Name: u.repos[0]} // which gitcache has
+			_, err := u.admin(t, victim).ListWebhookDeliveries(t.Context(), deliveries)
+			if rpcerr.ReasonOf(err) != errorsv1.Reason_REASON_HUB_TOKEN_REFUSED || !strings.Contains(err.Error(), "clock") {
+				t.Errorf("%s: got %v, want HUB_TOKEN_REFUSED that names the clock", u.distributors[victim].name, err)
+			}
+			if _, err := u.admin(t, 1-victim).ListWebhookDeliveries(t.Context(), deliveries); err != nil {
+				t.Errorf("%s, whose clock is right: %v", u.distributors[1-victim].name, err)
+			}
+			u.awaitProblems(t, 1-victim, "the clock of the calling service differs", "an operator of the hub has to repair this")
+		},
+		repair: func(t *testing.T, _ *upgrade) { t.Helper(); back(t) },
+	}
+}
+
 func certificateEnds() []disaster {
 	var guarded *process
 	var certificates string
@@ -221,17 +263,7 @@ func fullDisks() []disaster {
 			},
 			meanwhile: func(t *testing.T, u *upgrade) {
 				t.Helper()
-				await.Poll(t, "the services to say that a disk is full", pause, func() (bool, string) {
-					documents, err := find(t.Context(), u.queries(t, 0), &fleetv1.FleetQuery{Kind: "Service", Cluster: realCluster})
-					var problems []string
-					for _, document := range documents {
-						problem := document.GetService().GetStatus().GetProblem()
-						if strings.Contains(problem.GetMessage(), "its disk is full") && strings.Contains(problem.GetMessage(), "an operator must give it room") {
-							problems = append(problems, problem.GetMessage())
-						}
-					}
-					return err == nil && len(problems) == 2, fmt.Sprint(documents)
-				})
+				u.awaitProblems(t, 0, "its disk is full", "an operator must give it room")
 			},
 			repair: func(t *testing.T, u *upgrade) {
 				t.Helper()
@@ -352,6 +384,33 @@ func (u *upgrade) owner(t *testing.T) *process {
 		return u.replicas[1]
 	}
 	return u.replicas[0]
+}
+
+// planner returns the number of the distributor from which the agent follows its plan.
+func (u *upgrade) planner(t *testing.T) (number int) {
+	t.Helper()
+	await.True(t, "the agent to follow its plan", func() bool {
+		number = slices.IndexFunc(u.distributors, func(p *process) bool { return p.metric(t, "leat_plan_watchers") > 0 })
+		return number >= 0
+	})
+	return number
+}
+
+// awaitProblems waits until a replica of the distributor shows a problem of both services of the real
+// cluster whose message has these parts.
+func (u *upgrade) awaitProblems(t *testing.T, replica int, parts ...string) {
+	t.Helper()
+	await.Poll(t, fmt.Sprintf("the services to have a problem with %q", parts), pause, func() (bool, string) {
+		documents, err := find(t.Context(), u.queries(t, replica), &fleetv1.FleetQuery{Kind: "Service", Cluster: realCluster})
+		with := 0
+		for _, document := range documents {
+			message := document.GetService().GetStatus().GetProblem().GetMessage()
+			if !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(message, part) }) {
+				with++
+			}
+		}
+		return err == nil && with == 2, fmt.Sprint(documents, err)
+	})
 }
 
 // addGuarded starts one more tunnel, alone, which serves with a certificate of its own.

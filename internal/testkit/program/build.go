@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -50,7 +51,9 @@ func Build(t testing.TB, name string) string {
 // Go keeps a linked program only for `go run`. Compile makes `go run` copy the program instead of
 // running it, so a program that several packages of tests need is linked once. A program that is
 // running under that path keeps running; the new one is another file.
-func Compile(ctx context.Context, dir, command string) (string, error) {
+//
+// The flags, such as -overlay=FILE, are passed to go build.
+func Compile(ctx context.Context, dir, command string, flags ...string) (string, error) {
 	at, err := filepath.Abs(command)
 	if err != nil {
 		return "", err
@@ -62,7 +65,8 @@ func Compile(ctx context.Context, dir, command string) (string, error) {
 	if err := os.MkdirAll(filepath.Dir(binary), 0o750); err != nil {
 		return "", fmt.Errorf("compile %s: %w", command, err)
 	}
-	run := exec.CommandContext(ctx, "go", "run", "-buildvcs=false", "-ldflags=-s", "-exec=cp -f", ".", binary)
+	args := slices.Concat([]string{"run", "-buildvcs=false", "-ldflags=-s", "-exec=cp -f"}, flags, []string{".", binary})
+	run := exec.CommandContext(ctx, "go", args...)
 	run.Dir = at
 	run.Env = append(run.Environ(), "CGO_ENABLED=0")
 	if out, err := run.CombinedOutput(); err != nil {
