@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -54,7 +55,7 @@ func startPrometheus(t *testing.T, targets []*process) *prometheus {
 	address := loopback.Addr(t)
 	p := &prometheus{url: "http://" + address}
 	program.Start(t, exec.Command(binary, "--config.file="+filepath.Join(folder, "prometheus.yaml"),
-		"--storage.tsdb.path="+filepath.Join(folder, "data"), "--web.listen-address="+address)).Await(t, func() bool {
+		"--storage.tsdb.path="+filepath.Join(folder, "data"), "--web.listen-address="+address, "--enable-feature=exemplar-storage")).Await(t, func() bool {
 		_, err := fetch(t.Context(), http.DefaultClient, p.url+"/-/ready", "")
 		return err == nil
 	})
@@ -160,4 +161,31 @@ func (p *prometheus) lasts(t *testing.T, name string) time.Duration {
 	}
 	t.Fatalf("no rule is called %s", name)
 	return 0
+}
+
+// awaitExemplar waits until the durations of deliveries have an exemplar of that trace.
+func (p *prometheus) awaitExemplar(t *testing.T, trace string) {
+	t.Helper()
+	query := url.Values{
+		"query": {"leat_delivery_duration_seconds_bucket"},
+		"start": {time.Now().Add(-time.Hour).Format(time.RFC3339)}, "end": {time.Now().Add(time.Hour).Format(time.RFC3339)},
+	}
+	await.Poll(t, "an exemplar of the trace "+trace, pause, func() (bool, string) {
+		var found struct {
+			Data []struct {
+				Exemplars []struct {
+					Labels map[string]string `json:"labels"`
+				} `json:"exemplars"`
+			} `json:"data"`
+		}
+		text := p.ask(t, "/api/v1/query_exemplars?"+query.Encode(), &found)
+		for _, series := range found.Data {
+			for _, exemplar := range series.Exemplars {
+				if exemplar.Labels["trace_id"] == trace {
+					return true, ""
+				}
+			}
+		}
+		return false, text
+	})
 }

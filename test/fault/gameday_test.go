@@ -5,6 +5,9 @@ package fault_test
 
 import (
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,7 +15,9 @@ import (
 	"testing"
 	"time"
 
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/internal/runtime/localkube"
+	"github.com/leatdev/leat/internal/testkit/await"
 )
 
 // content returns what the service of the real cluster has there.
@@ -105,11 +110,13 @@ func TestSlowGameDay(t *testing.T) {
 	for _, service := range []string{"gitcache", "distributor", "tunnel", "agent"} {
 		programs = filepath.Dir(build(t, service))
 	}
+	collectTraces(t)
 	clock := buildWithClock(t, "../../services/distributor/cmd/distributor")
 	u := newUpgrade(t, programs, gameDay)
 	u.addGuarded(t)
 	p := startPrometheus(t, slices.Concat(u.replicas, u.distributors, u.tunnels, []*process{u.agent}))
 	u.arrive(t)
+	p.awaitExemplar(t, u.trace(t))
 	p.awaitQuiet(t)
 	var all []figures
 	for _, d := range disasters(clock) {
@@ -120,6 +127,37 @@ func TestSlowGameDay(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// collectTraces has the processes of the test send their traces to a collector, which discards them.
+// A process that exports traces samples each one that it begins.
+func collectTraces(t *testing.T) {
+	t.Helper()
+	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
+	t.Cleanup(collector.Close)
+	t.Setenv("OTEL_TRACES_EXPORTER", "otlp")
+	t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf")
+	t.Setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", collector.URL+"/v1/traces")
+}
+
+// trace waits until the real cluster's services are healthy with the last commit, and returns the
+// trace of that commit.
+func (u *upgrade) trace(t *testing.T) (id string) {
+	t.Helper()
+	u.wantHealthy(t, 0)
+	await.Poll(t, "the revision of the last commit", pause, func() (bool, string) {
+		answer, err := u.admin(t, 0).ListRevisions(t.Context(), &fleetv1.ListRevisionsRequest{Service: "own"})
+		if err != nil {
+			return false, err.Error()
+		}
+		for _, revision := range answer.GetRevisions() {
+			if slices.Contains(revision.GetCommits(), u.head(u.repos[0])) {
+				id = revision.GetTraceId()
+			}
+		}
+		return id != "", answer.String()
+	})
+	return id
 }
 
 // gameDayPage is the page of a game day.

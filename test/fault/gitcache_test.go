@@ -117,7 +117,8 @@ func (f *fleet) add(t *testing.T) int {
 	return number
 }
 
-// client returns a client of one replica, with the distributor's identity.
+// client returns a client of one replica, with the distributor's identity. Its calls are not traced:
+// gitcache begins the trace of a commit that they make it fetch, as it does for a webhook.
 func (f *fleet) client(t *testing.T, replica int) gitcachev1connect.GitCacheServiceClient {
 	t.Helper()
 	tokens := hubkeys.Tokens(identity.ServiceDistributor, identity.ServiceGitCache)
@@ -125,7 +126,7 @@ func (f *fleet) client(t *testing.T, replica int) gitcachev1connect.GitCacheServ
 	if err != nil {
 		t.Fatal(err)
 	}
-	return gitcachev1connect.NewGitCacheServiceClient(client.HTTP, client.BaseURL, client.Options...)
+	return gitcachev1connect.NewGitCacheServiceClient(client.HTTP, client.BaseURL)
 }
 
 // waitFetchedSince waits until each repository was fetched after the moment.
