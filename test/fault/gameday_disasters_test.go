@@ -85,14 +85,14 @@ func freezes() []disaster {
 			}
 	}
 	gitcacheFreezes, gitcacheEnds := frozen(func(t *testing.T, u *upgrade) *process { t.Helper(); return u.owner(t) })
-	distributorFreezes, distributorEnds := frozen(func(_ *testing.T, u *upgrade) *process { return u.distributors[0] })
+	distributorFreezes, distributorEnds := frozen(func(t *testing.T, u *upgrade) *process { t.Helper(); return u.distributors[u.planner(t)] })
 	return []disaster{
 		{
 			name: "the gitcache that owns the mirror freezes", alert: "LeatReplicaSilent", users: "new commits arrive, once another replica owns the mirror",
 			strike: gitcacheFreezes, repair: gitcacheEnds, delivers: true,
 		},
 		{
-			name: "a distributor freezes", alert: "LeatReplicaSilent", users: "new commits arrive, once the agent is at another replica",
+			name: "the distributor with the agent freezes", alert: "LeatReplicaSilent", users: "new commits arrive, once the agent is at another replica",
 			strike: distributorFreezes, repair: distributorEnds, delivers: true,
 		},
 		tunnelFreezes(),
