@@ -4,6 +4,7 @@
 package rpc
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -24,6 +25,9 @@ import (
 
 const (
 	dialTimeout = 10 * time.Second
+	// beginTimeout is how long a server may take to send its first byte without TLS, which has
+	// dialTimeout for that.
+	beginTimeout = 10 * time.Second
 	// pingAfter and pingTimeout detect a peer that vanished without closing its connection.
 	pingAfter       = 15 * time.Second
 	pingTimeout     = 15 * time.Second
@@ -43,6 +47,8 @@ type ClientParams struct {
 	// Transport replaces the client's own transport if it is set: the in-memory one of a test, or a
 	// tunnel.
 	Transport http.RoundTripper
+	// Dial connects the client's own transport. Nil: over TCP.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // Client holds the arguments for the constructors of generated clients:
@@ -84,7 +90,7 @@ func NewClient(params ClientParams) (Client, error) {
 	}
 	transport := params.Transport
 	if transport == nil {
-		if transport, err = newTransport(base.Scheme, params.CAPEM); err != nil {
+		if transport, err = newTransport(base.Scheme, params); err != nil {
 			return Client{}, err
 		}
 	}
@@ -129,23 +135,33 @@ func parseBaseURL(text string) (*url.URL, error) {
 	return base, nil
 }
 
-func newTransport(scheme string, caPEM []byte) (*http.Transport, error) {
-	protocols := new(http.Protocols)
+func newTransport(scheme string, params ClientParams) (*http.Transport, error) {
+	protocols, dial := new(http.Protocols), params.Dial
+	if dial == nil {
+		dial = (&net.Dialer{Timeout: dialTimeout}).DialContext
+	}
 	transport := &http.Transport{
 		Protocols:       protocols,
-		DialContext:     (&net.Dialer{Timeout: dialTimeout}).DialContext,
+		DialContext:     dial,
 		IdleConnTimeout: idleConnTimeout,
 		HTTP2:           &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
 	}
 	if scheme == "http" {
 		protocols.SetUnencryptedHTTP2(true)
+		transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := dial(ctx, network, address)
+			if err != nil {
+				return nil, err
+			}
+			return expectAnswer(conn)
+		}
 		return transport, nil
 	}
 	protocols.SetHTTP1(true) // for intermediaries that support nothing else; unary calls and server streams work over it
 	protocols.SetHTTP2(true)
 	transport.Proxy = http.ProxyFromEnvironment
 	transport.TLSHandshakeTimeout = dialTimeout
-	roots, err := parseRoots(caPEM)
+	roots, err := parseRoots(params.CAPEM)
 	if err != nil {
 		return nil, err
 	}
