@@ -106,6 +106,7 @@ func newStage(t *testing.T, change ...func(*distributor.Config)) *stage {
 	s.apply(t, globalDocument("everywhere", "none"))
 	s.apply(t, fleetdoc.Of(&fleetv1.RolloutPolicy{Metadata: &typev1.Metadata{Name: "waves"}, Spec: &fleetv1.RolloutPolicySpec{Services: []string{"none"}}}))
 	s.apply(t, repositoryDocument("fleet"), fleetSourceDocument("", "source", "fleet", wholeHub, func(f *fleetv1.FleetSourceSpec) { f.Suspended = true }))
+	s.apply(t, imageRepository("images"), imagePolicyDocument("web", func(p *fleetv1.ImagePolicySpec) { p.Suspended = true }))
 	s.company(t, stageProvider, everyone()...)
 	s.apply(t, trustRuleDocument(stageTrustRule, requiring(s.ci.url, "repository_owner", "acme")))
 	s.apply(t, providerDocument("corp", "https://login.example"), backendDocument("vault"), trustRuleDocument("ci", requiring("https://ci.example", "repository", "acme/shop")), bindingDocument("devs", "somebody", "one"), clusterDocument("two"), clusterDocument("revoked"), clusterDocument("anew"), clusterDocument("deleted"), clusterDocument("rekeyed"))

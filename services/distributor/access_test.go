@@ -220,6 +220,13 @@ var rights = map[string]right{
 	"FleetSourceService/ConfirmFleetSource":       {request: `{"name": "%s", "digest": "x"}`, name: "source", as: "none", answer: missing},
 	"FleetSourceService/ListFleetSourceDocuments": {request: `{"name": "%s"}`, name: "source"},
 
+	"FleetService/Apply create ImagePolicy": {request: `{"documents": [{"image_policy": {"metadata": {"name": "%s"}, "spec": {"repository": "images"}}}], "mode": "APPLY_MODE_CREATE"}`, name: "web", answer: "already_exists ALREADY_EXISTS"},
+	"FleetService/Get ImagePolicy":          {request: `{"kind": "ImagePolicy", "name": "%s"}`, name: "web"},
+	"FleetService/List ImagePolicy":         {request: `{"kind": "ImagePolicy"}`},
+	"FleetService/Apply update ImagePolicy": {request: `{"documents": [{"image_policy": {"metadata": {"name": "%s"}, "spec": {"repository": "images"}}}], "mode": "APPLY_MODE_UPDATE"}`, name: "web", as: "none", answer: missing},
+	"FleetService/Delete ImagePolicy":       {request: `{"kind": "ImagePolicy", "name": "%s"}`, name: "web", as: "none", answer: missing},
+	"ImagePolicyService/SyncImagePolicy":    {request: `{"name": "%s"}`, name: "web", as: "none", answer: missing},
+
 	// Names of requests are made by the hub, so the table names one that does not exist.
 	"FleetService/Get AccessRequest":             {request: `{"kind": "AccessRequest", "name": "%s"}`, name: "access-none", answer: missing},
 	"FleetService/List AccessRequest":            {request: `{"kind": "AccessRequest"}`},
@@ -289,7 +296,7 @@ func (p person) isAbout(verb, resource, cluster string) bool {
 		return true
 	case ownProject: // a binding that names a cluster is not in a project
 		return resource == catalog.ResourceNotifiers || resource == catalog.ResourceBootstraps || resource == catalog.ResourceConfigSets || resource == catalog.ResourceGlobalServices ||
-			resource == catalog.ResourceRollouts || cluster != "" && resource != catalog.ResourceAccessBindings && resource != catalog.ResourceAccessRequests || resource == catalog.ResourceProjects && verb == catalog.VerbGet
+			resource == catalog.ResourceRollouts || resource == catalog.ResourceImagePolicies || cluster != "" && resource != catalog.ResourceAccessBindings && resource != catalog.ResourceAccessRequests || resource == catalog.ResourceProjects && verb == catalog.VerbGet
 	}
 	return cluster != "" && p.scope == cluster
 }
@@ -305,7 +312,7 @@ const ownProject, foreignProject = "own project", "foreign project"
 // clusterOf returns the cluster whose bindings decide about the object of a row; "" for the hub's.
 func (r right) clusterOf(resource string) string {
 	switch kind, _, _ := strings.Cut(resource, "/"); kind {
-	case "users", "tokens", "roles", "projects", "identityproviders", "trustrules", "configbackends", "loginsessions", "keys", "auditrecords", "sessions", "recordings", "notifiers", "configsets", "globalservices", "rolloutpolicies", "fleetsources", "bootstraptokens":
+	case "users", "tokens", "roles", "projects", "identityproviders", "trustrules", "configbackends", "loginsessions", "keys", "auditrecords", "sessions", "recordings", "notifiers", "configsets", "globalservices", "rolloutpolicies", "fleetsources", "imagepolicies", "bootstraptokens":
 		return ""
 	}
 	return cmp.Or(r.on, "one")
@@ -540,7 +547,7 @@ func methods() []protoreflect.MethodDescriptor {
 		fleetv1.File_leat_fleet_v1_query_proto,
 		fleetv1.File_leat_fleet_v1_global_service_proto,
 		fleetv1.File_leat_fleet_v1_rollout_proto,
-		fleetv1.File_leat_fleet_v1_fleet_source_proto, fleetv1.File_leat_fleet_v1_bootstrap_proto, fleetv1.File_leat_fleet_v1_access_request_proto,
+		fleetv1.File_leat_fleet_v1_fleet_source_proto, fleetv1.File_leat_fleet_v1_image_policy_proto, fleetv1.File_leat_fleet_v1_bootstrap_proto, fleetv1.File_leat_fleet_v1_access_request_proto,
 	} {
 		for i := range file.Services().Len() {
 			for j := range file.Services().Get(i).Methods().Len() {

@@ -85,7 +85,7 @@ func newInternal(starting *startup, tel *telemetry.Telemetry) http.Handler {
 			fleetv1connect.FleetServiceName, fleetv1connect.SessionServiceName, fleetv1connect.KeyServiceName, fleetv1connect.NotifierServiceName,
 			fleetv1connect.QueryServiceName,
 			fleetv1connect.GlobalServiceServiceName, fleetv1connect.RolloutServiceName,
-			fleetv1connect.FleetSourceServiceName, fleetv1connect.BootstrapServiceName, fleetv1connect.AccessRequestServiceName,
+			fleetv1connect.FleetSourceServiceName, fleetv1connect.ImagePolicyServiceName, fleetv1connect.BootstrapServiceName, fleetv1connect.AccessRequestServiceName,
 			distributorv1connect.DistributorServiceName, distributorv1connect.AccessServiceName, distributorv1connect.ReceptionServiceName,
 		},
 	})
@@ -114,6 +114,7 @@ func (s *spine) wings() ([]wing, error) {
 		func() (wing, error) { return s.openRollouts(persons, content.source) },
 		func() (wing, error) { return s.openNotifications(persons, web) },
 		func() (wing, error) { return s.openFleetSources(persons, content) },
+		func() (wing, error) { return s.openImagePolicies(persons) },
 	} {
 		opened, err := open()
 		if err != nil {

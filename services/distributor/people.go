@@ -34,7 +34,7 @@ func (s *spine) openPeople(content *delivery, web *ui.UI) *people.Service {
 		Audit: s.records, Configs: sqlstore.NewEntries(s.store), Objects: s.objects,
 		States: people.States{
 			Rollouts: sqlstore.RolloutsOf(s.store), Releases: sqlstore.RolloutsOf(s.store),
-			FleetSources: sqlstore.FleetSourcesOf(s.store), Mail: sqlstore.NotificationsOf(s.store),
+			FleetSources: sqlstore.FleetSourcesOf(s.store), Images: sqlstore.ImagePoliciesOf(s.store), Mail: sqlstore.NotificationsOf(s.store),
 		},
 		Logger: s.logger,
 		Settings: people.Settings{

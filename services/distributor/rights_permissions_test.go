@@ -99,7 +99,7 @@ func countsIn(scope catalog.AccessBindingSpec, p catalog.Permission) bool {
 	case catalog.ResourceServices, "revisions":
 		service, _ := place{}.Service("app")
 		object = authz.ObjectOf(place{}, service)
-	case catalog.ResourceConfigSets, catalog.ResourceGlobalServices, catalog.ResourceRollouts, catalog.ResourceFleetSources, catalog.ResourceNotifiers,
+	case catalog.ResourceConfigSets, catalog.ResourceGlobalServices, catalog.ResourceRollouts, catalog.ResourceFleetSources, catalog.ResourceImagePolicies, catalog.ResourceNotifiers,
 		catalog.ResourceBootstraps:
 		object = authz.OfProject("default")
 	case catalog.ResourceBackends:

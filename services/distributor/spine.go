@@ -120,8 +120,8 @@ func (s *spine) open(ctx context.Context, starting *startup) error {
 	s.editor = s.cfg.editor(s.store).WithDerivations(fleet.Derivations{View: s.view})
 	s.joinTokens, s.uses = admission.NewJoinTokens(s.store.Enrolments()), admission.NewUses(s.store.Tokens(), s.logger)
 	s.standing = standing.New(standing.Params{
-		Rollouts: sqlstore.RolloutsOf(s.store), FleetSources: sqlstore.FleetSourcesOf(s.store), Backends: sqlstore.NewEntries(s.store),
-		Mail: sqlstore.NotificationsOf(s.store), TooLarge: fleet.NewSizes(s.view).TooLarge,
+		Rollouts: sqlstore.RolloutsOf(s.store), FleetSources: sqlstore.FleetSourcesOf(s.store), Images: sqlstore.ImagePoliciesOf(s.store),
+		Backends: sqlstore.NewEntries(s.store), Mail: sqlstore.NotificationsOf(s.store), TooLarge: fleet.NewSizes(s.view).TooLarge,
 	})
 	return nil
 }

@@ -22,6 +22,7 @@ var kinds = map[string]kind{
 	"ConfigSet":        configSetKind,
 	"RolloutPolicy":    rolloutPolicyKind,
 	"FleetSource":      fleetSourceKind,
+	"ImagePolicy":      imagePolicyKind,
 	"Notifier":         notifierKind,
 	"Project":          projectKind,
 	"User":             userKind,

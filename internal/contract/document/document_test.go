@@ -655,7 +655,7 @@ func TestKind(t *testing.T) {
 			t.Errorf("Kind(%q): got %q, %t, want %q, %t", word, got, ok, want, want != "")
 		}
 	}
-	kinds := []string{"accessbindings", "accessrequests", "clusters", "configbackends", "configsets", "fleetsources", "globalservices", "identityproviders", "notifiers", "projects", "repositories", "roles", "rolloutpolicies", "services", "trustrules", "users"}
+	kinds := []string{"accessbindings", "accessrequests", "clusters", "configbackends", "configsets", "fleetsources", "globalservices", "identityproviders", "imagepolicies", "notifiers", "projects", "repositories", "roles", "rolloutpolicies", "services", "trustrules", "users"}
 	if diff := cmp.Diff(kinds, document.Kinds()); diff != "" {
 		t.Errorf("Kinds (-want +got):\n%s", diff)
 	}

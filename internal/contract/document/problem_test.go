@@ -31,7 +31,7 @@ func badDocuments() []badDocument {
 			"a manifest", "apiVersion: apps/v1\nkind: Deployment",
 			`f.yaml:1:13: apiVersion: "apps/v1" is not one of Leat's documents (leat.dev/v1); Kubernetes manifests belong in a repository that a Service names`,
 		},
-		{"no kind", "apiVersion: leat.dev/v1", "f.yaml:1:1: kind: is required; one of AccessBinding, AccessRequest, Cluster, ConfigBackend, ConfigSet, FleetSource, GlobalService, IdentityProvider, Notifier, Project, Repository, Role, RolloutPolicy, Service, TrustRule, User"},
+		{"no kind", "apiVersion: leat.dev/v1", "f.yaml:1:1: kind: is required; one of AccessBinding, AccessRequest, Cluster, ConfigBackend, ConfigSet, FleetSource, GlobalService, IdentityProvider, ImagePolicy, Notifier, Project, Repository, Role, RolloutPolicy, Service, TrustRule, User"},
 		{"unknown kind", "apiVersion: leat.dev/v1\nkind: Servce", `f.yaml:2:7: kind: unknown kind "Servce"; did you mean "Service"?`},
 		{"kind is a list", "apiVersion: leat.dev/v1\nkind: [Service]", "f.yaml:2:7: kind: want text, got a list"},
 		{"kind twice", "apiVersion: leat.dev/v1\nkind: Cluster\nmetadata: {name: a}\nkind: Service", "f.yaml:4:1: kind: unknown field"},

@@ -39,7 +39,7 @@ func All() []Route {
 	}{
 		{Distributor, []string{
 			// people
-			"/leat.fleet.v1.AccessRequestService", "/leat.fleet.v1.BootstrapService", "/leat.fleet.v1.FleetService", "/leat.fleet.v1.FleetSourceService", "/leat.fleet.v1.GlobalServiceService",
+			"/leat.fleet.v1.AccessRequestService", "/leat.fleet.v1.BootstrapService", "/leat.fleet.v1.FleetService", "/leat.fleet.v1.FleetSourceService", "/leat.fleet.v1.GlobalServiceService", "/leat.fleet.v1.ImagePolicyService",
 			"/leat.fleet.v1.KeyService", "/leat.fleet.v1.NotifierService", "/leat.fleet.v1.QueryService", "/leat.fleet.v1.RolloutService",
 			"/leat.fleet.v1.SessionService", "/oauth/token", "/.well-known/jwks.json",
 			// browsers

@@ -304,6 +304,13 @@ const (
 	// Another owner manages objects that a fleet source has documents for, or they were there before and differ. leat
 	// fleetsource status NAME lists them. Remove one of the two documents, or set adopt.
 	FleetSourceConflict Reason = 233
+	// No tag of the repository matches what an image policy selects. The message has the number of tags. Correct
+	// spec.select, or push an image with such a tag.
+	ImageNoneSelected Reason = 269
+	// No line below the folder of an image policy can be changed: none names the policy, or the marks that do cannot be used.
+	// The message names these with file and line. Add "# leat: image=PROJECT/NAME" to a line in Git, or correct the policy's
+	// spec.write.
+	ImageNoMarks Reason = 270
 )
 
 var names = map[Reason]string{
@@ -412,4 +419,6 @@ var names = map[Reason]string{
 	FleetSourceDocuments:       "FLEET_SOURCE_DOCUMENTS",
 	FleetSourceHeld:            "FLEET_SOURCE_HELD",
 	FleetSourceConflict:        "FLEET_SOURCE_CONFLICT",
+	ImageNoneSelected:          "IMAGE_NONE_SELECTED",
+	ImageNoMarks:               "IMAGE_NO_MARKS",
 }

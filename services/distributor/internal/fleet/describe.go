@@ -36,6 +36,7 @@ var tellers = inOrder(withPlain(map[catalog.Kind]teller{
 	catalog.KindGlobalService:    {ofKind(recordOfGlobal), ofKind(rowOfGlobal), ofKind(AllObservations.global)},
 	catalog.KindRolloutPolicy:    {plainRecord, plainRow, AllObservations.lookedUp},
 	catalog.KindFleetSource:      {plainRecord, plainRow, AllObservations.lookedUp},
+	catalog.KindImagePolicy:      {plainRecord, plainRow, AllObservations.lookedUp},
 	catalog.KindAccessRequest:    {plainRecord, plainRow, ofKind(AllObservations.accessRequest)},
 }))
 

@@ -46,7 +46,7 @@ func NewObservations(view *View, others Standing) AllObservations {
 // Learn implements notify.Fleet.
 func (o AllObservations) Learn(ctx context.Context) error {
 	var objects []catalog.Object
-	for _, key := range o.Keys(catalog.KindRolloutPolicy, catalog.KindFleetSource, catalog.KindConfigBackend, catalog.KindNotifier) {
+	for _, key := range o.Keys(catalog.KindRolloutPolicy, catalog.KindFleetSource, catalog.KindImagePolicy, catalog.KindConfigBackend, catalog.KindNotifier) {
 		if object := o.View.Catalog.find(key); object != nil {
 			objects = append(objects, object)
 		}

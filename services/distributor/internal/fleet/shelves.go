@@ -31,6 +31,7 @@ type shelves struct {
 	globals        *shelf[*catalog.GlobalService]
 	policies       *shelf[*catalog.RolloutPolicy]
 	fleetSources   *shelf[*catalog.FleetSource]
+	imagePolicies  *shelf[*catalog.ImagePolicy]
 	requests       *shelf[*catalog.AccessRequest]
 
 	byKind map[catalog.Kind]keeper
@@ -69,6 +70,7 @@ func newShelves(services *plan.Index) shelves {
 	s.policies = keep(&s, catalog.KindRolloutPolicy, nil, putPolicy, removePolicy, plainOf[*catalog.RolloutPolicy])
 	s.fleetSources = keep(&s, catalog.KindFleetSource, nil, nil, nil,
 		func(in *catalog.Changes) []*catalog.FleetSource { return in.FleetSources })
+	s.imagePolicies = keep(&s, catalog.KindImagePolicy, nil, nil, nil, plainOf[*catalog.ImagePolicy])
 	s.requests = keep(&s, catalog.KindAccessRequest, nil, nil, nil, plainOf[*catalog.AccessRequest])
 	s.indexed.stored = inIndex{services}
 	s.clusters.counted, s.repositories.counted, s.indexed.counted = Totals{Clusters: 1}, Totals{Repositories: 1}, Totals{Services: 1}

@@ -17,6 +17,7 @@ type events struct{ failing, waiting, recovered notice.Kind }
 var standingEvents = map[catalog.Kind]events{
 	catalog.KindRolloutPolicy: {notice.RolloutStopped, notice.RolloutWaiting, notice.RolloutRecovered},
 	catalog.KindFleetSource:   {notice.FleetSourceFailing, notice.FleetSourceWaiting, notice.FleetSourceRecovered},
+	catalog.KindImagePolicy:   {notice.ImagePolicyFailing, "", notice.ImagePolicyRecovered},
 	catalog.KindGlobalService: {notice.GlobalServiceFailing, notice.GlobalServiceWaiting, notice.GlobalServiceRecovered},
 	catalog.KindConfigBackend: {notice.ConfigBackendFailing, "", notice.ConfigBackendRecovered},
 	catalog.KindNotifier:      {notice.NotifierFailing, "", notice.NotifierRecovered},

@@ -34,6 +34,7 @@ func TestStepsOfWhatServicesFollowFrom(t *testing.T) {
 			{notify.Well, "rollout.recovered"},
 			{notify.Well, ""},
 		}},
+		"image":    {catalog.KindImagePolicy, []look{{notify.Failing, "imagepolicy.failing"}, {notify.Well, "imagepolicy.recovered"}}},
 		"source":   {catalog.KindFleetSource, []look{{notify.Failing, "fleetsource.failing"}, {notify.Waits, "fleetsource.waiting"}, {notify.Well, "fleetsource.recovered"}}},
 		"global":   {catalog.KindGlobalService, []look{{notify.Waits, "globalservice.waiting"}, {notify.Well, "globalservice.recovered"}}},
 		"notifier": {catalog.KindNotifier, []look{{notify.Failing, "notifier.failing"}, {notify.Well, "notifier.recovered"}}},

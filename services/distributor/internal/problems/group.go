@@ -118,7 +118,7 @@ func (g *Grouper) Groups(limit int) (groups []Group, omitted int) {
 // rank orders kinds: the cause of much comes before its effects.
 func rank(kind catalog.Kind) int {
 	return slices.Index([]catalog.Kind{
-		catalog.KindCluster, catalog.KindRepository, catalog.KindConfigBackend, catalog.KindFleetSource, catalog.KindRolloutPolicy,
+		catalog.KindCluster, catalog.KindRepository, catalog.KindConfigBackend, catalog.KindFleetSource, catalog.KindImagePolicy, catalog.KindRolloutPolicy,
 		catalog.KindGlobalService, catalog.KindNotifier, catalog.KindService,
 	}, kind)
 }

@@ -116,6 +116,19 @@ func OfFleetSource(source *catalog.FleetSource, problem *catalog.Problem, held i
 	return items
 }
 
+// OfImagePolicy returns the problem of an image policy, given the one of its latest look. Services run what Git holds meanwhile.
+func OfImagePolicy(policy *catalog.ImagePolicy, problem *catalog.Problem) []Item {
+	if problem == nil {
+		return nil
+	}
+	item := itemOf(policy, problem.Reason, problem.Since)
+	item.Severity, item.Message = Degraded, problem.Message
+	if catalog.Passes(problem.Reason) || problem.Reason == reason.PushOutdated {
+		item.Severity = Waiting
+	}
+	return []Item{item}
+}
+
 // OfBackend returns the problem of a back end of configurations, given the problem of its reads,
 // how many of its paths fail, and when it was last read.
 func OfBackend(backend *catalog.ConfigBackend, problem *catalog.Problem, failing, paths int, readAt time.Time) []Item {

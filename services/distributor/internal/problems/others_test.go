@@ -21,6 +21,7 @@ func TestProblemsBesideServices(t *testing.T) {
 	at := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
 	policy := &catalog.RolloutPolicy{Metadata: catalog.Metadata{Name: "shop.web"}}
 	source := &catalog.FleetSource{Metadata: catalog.Metadata{Name: "tree"}}
+	image := &catalog.ImagePolicy{Metadata: catalog.Metadata{Name: "shop.web"}}
 	backend := &catalog.ConfigBackend{Metadata: catalog.Metadata{Name: "vault"}}
 	notifier := &catalog.Notifier{Metadata: catalog.Metadata{Name: "chat"}}
 	silent := &catalog.Notifier{Metadata: catalog.Metadata{Name: "chat"}, Spec: catalog.NotifierSpec{Suspended: true}}
@@ -62,6 +63,11 @@ func TestProblemsBesideServices(t *testing.T) {
 		{"held", problems.OfFleetSource(source, of(reason.FleetSourceHeld), 3), problems.Degraded, reason.FleetSourceHeld, "the message", at},
 		{"held alone", problems.OfFleetSource(source, nil, 3), problems.Degraded, reason.FleetSourceHeld, "would remove 3 objects", time.Time{}},
 		{"not fetched yet", problems.OfFleetSource(source, of(reason.RepositoryNotReady), 0), problems.Waiting, reason.RepositoryNotReady, "the message", at},
+
+		{"image is well", problems.OfImagePolicy(image, nil), problems.None, 0, "", time.Time{}},
+		{"no mark", problems.OfImagePolicy(image, of(reason.ImageNoMarks)), problems.Degraded, reason.ImageNoMarks, "the message", at},
+		{"image not fetched yet", problems.OfImagePolicy(image, of(reason.RepositoryNotReady)), problems.Waiting, reason.RepositoryNotReady, "the message", at},
+		{"the branch moves", problems.OfImagePolicy(image, of(reason.PushOutdated)), problems.Waiting, reason.PushOutdated, "the message", at},
 
 		{"back end is well", problems.OfBackend(backend, nil, 0, 4, at), problems.None, 0, "", time.Time{}},
 		{"back end is down", problems.OfBackend(backend, of(reason.DependencyUnavailable), 2, 4, at), problems.Degraded, reason.DependencyUnavailable, "2 of 4 paths: the message", at},

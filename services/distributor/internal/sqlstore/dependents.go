@@ -45,8 +45,8 @@ func servicesOf(ctx context.Context, db bun.IDB, cluster string) ([]catalog.Key,
 	return keysOf(ctx, catalog.KindService, servicesNamed(db).Join("JOIN clusters AS c ON c.uid = s.cluster_uid").Where("c.name = ?", cluster))
 }
 
-// readsRepository returns what reads a repository: fleet sources, or else services and global services, or else services
-// that are held at a spec.
+// readsRepository returns what reads a repository: fleet sources, or else services and global services, or else image policies,
+// or else services that are held at a spec.
 func readsRepository(ctx context.Context, db bun.IDB, repository string) ([]catalog.Key, error) {
 	keys, err := keysOf(ctx, catalog.KindFleetSource,
 		db.NewSelect().Table("fleet_sources").Column("name").Where("repository = ?", repository).Order("name").Limit(maxDependents))
@@ -62,6 +62,9 @@ func readsRepository(ctx context.Context, db bun.IDB, repository string) ([]cata
 		Join("JOIN global_service_sources AS ss ON ss.global_uid = gs.uid").
 		Join("JOIN repositories AS r ON r.uid = ss.repository_uid").Where("r.name = ?", repository))
 	if keys = append(keys, globals...); err != nil || len(keys) > 0 {
+		return keys, err
+	}
+	if keys, err = imagePoliciesNaming(ctx, db, repository); err != nil || len(keys) > 0 {
 		return keys, err
 	}
 	return heldReading(ctx, db, repository)

@@ -29,7 +29,7 @@ var rewrite = flag.Bool("update", false, "write what is read of the databases of
 var earlier = []string{"2026-11-26"}
 
 // newer has the kinds that came after a day, so its databases have no object of them.
-var newer = map[string][]catalog.Kind{"2026-11-26": {catalog.KindAccessRequest}}
+var newer = map[string][]catalog.Kind{"2026-11-26": {catalog.KindAccessRequest, catalog.KindImagePolicy}}
 
 // TestDatabasesOfEarlierVersions opens them with the store of today, in both engines, and reads everything.
 func TestDatabasesOfEarlierVersions(t *testing.T) {

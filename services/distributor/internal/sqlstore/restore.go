@@ -36,7 +36,7 @@ const (
 )
 
 // fresh are the tables that hold rows in the database of an unused hub.
-var fresh = []string{"revision", "audit_sequence", "audit_reach", "sealing_keys", "signing_keys", "notification_lead", "rollout_lead", "fleet_source_lead"}
+var fresh = []string{"revision", "audit_sequence", "audit_reach", "sealing_keys", "signing_keys", "notification_lead", "rollout_lead", "fleet_source_lead", "image_policy_lead"}
 
 // RestoreOptions bound the effects of a restore.
 type RestoreOptions struct {

@@ -230,6 +230,8 @@ func conformance(t *testing.T, newURL func(t *testing.T) string) {
 		"fence of fleet sources":             testFleetSourceFence,
 		"contention for fleet sources":       testFleetSourceContention,
 		"fence of notifications":             testNotificationFence,
+		"fence of image policies":            testImagePolicyFence,
+		"states of image policies":           testImagePolicyStates,
 
 		"config":         testConfig,
 		"config digest":  testConfigDigest,

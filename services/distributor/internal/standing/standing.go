@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package standing reads the problems of the objects that many services depend on: rollout
-// policies, fleet sources, back ends of configurations and notifiers. Their states are in the
-// database alone.
+// policies, fleet sources, image policies, back ends of configurations and notifiers. Their states are
+// in the database alone.
 //
 // It decides nothing about who may see what, and keeps nothing but sums of rollouts that did not change.
 package standing
@@ -15,6 +15,7 @@ import (
 
 	"github.com/leatdev/leat/services/distributor/internal/config/configs"
 	"github.com/leatdev/leat/services/distributor/internal/fleetgit/fleetsync"
+	"github.com/leatdev/leat/services/distributor/internal/fleetgit/imagesync"
 	"github.com/leatdev/leat/services/distributor/internal/notify"
 	"github.com/leatdev/leat/services/distributor/internal/problems"
 	"github.com/leatdev/leat/services/distributor/internal/rollout/drive"
@@ -40,6 +41,7 @@ type Backends interface {
 type Params struct {
 	Rollouts     Rollouts
 	FleetSources fleetsync.States
+	Images       imagesync.States
 	Backends     Backends
 	Mail         notify.Mail
 	// TooLarge returns how many services those rollout policies cover, by their uid, that cover too many for a
@@ -74,6 +76,7 @@ var readings = []struct {
 }{
 	{catalog.KindRolloutPolicy, (*Reader).ofPolicies},
 	{catalog.KindFleetSource, (*Reader).ofFleetSources},
+	{catalog.KindImagePolicy, (*Reader).ofImagePolicies},
 	{catalog.KindNotifier, (*Reader).ofNotifiers},
 	{catalog.KindConfigBackend, (*Reader).ofBackends},
 }
@@ -124,6 +127,11 @@ func (r *Reader) ofFleetSources(ctx context.Context, uids []string) (func(catalo
 	return each(func(s *catalog.FleetSource) []problems.Item {
 		return problems.OfFleetSource(s, states[s.UID].Problem, states[s.UID].Held)
 	}), err
+}
+
+func (r *Reader) ofImagePolicies(ctx context.Context, uids []string) (func(catalog.Object) []problems.Item, error) {
+	states, err := r.p.Images.States(ctx, uids)
+	return each(func(p *catalog.ImagePolicy) []problems.Item { return problems.OfImagePolicy(p, states[p.UID].Problem) }), err
 }
 
 func (r *Reader) ofNotifiers(ctx context.Context, uids []string) (func(catalog.Object) []problems.Item, error) {

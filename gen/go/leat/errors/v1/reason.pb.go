@@ -331,6 +331,13 @@ const (
 	// Another owner manages objects that a fleet source has documents for, or they were there before and differ. leat
 	// fleetsource status NAME lists them. Remove one of the two documents, or set adopt.
 	Reason_REASON_FLEET_SOURCE_CONFLICT Reason = 233
+	// No tag of the repository matches what an image policy selects. The message has the number of tags. Correct
+	// spec.select, or push an image with such a tag.
+	Reason_REASON_IMAGE_NONE_SELECTED Reason = 269
+	// No line below the folder of an image policy can be changed: none names the policy, or the marks that do cannot be used.
+	// The message names these with file and line. Add "# leat: image=PROJECT/NAME" to a line in Git, or correct the policy's
+	// spec.write.
+	Reason_REASON_IMAGE_NO_MARKS Reason = 270
 )
 
 // Enum value maps for Reason.
@@ -441,6 +448,8 @@ var (
 		231: "REASON_FLEET_SOURCE_DOCUMENTS",
 		232: "REASON_FLEET_SOURCE_HELD",
 		233: "REASON_FLEET_SOURCE_CONFLICT",
+		269: "REASON_IMAGE_NONE_SELECTED",
+		270: "REASON_IMAGE_NO_MARKS",
 	}
 	Reason_value = map[string]int32{
 		"REASON_UNSPECIFIED":                  0,
@@ -548,6 +557,8 @@ var (
 		"REASON_FLEET_SOURCE_DOCUMENTS":       231,
 		"REASON_FLEET_SOURCE_HELD":            232,
 		"REASON_FLEET_SOURCE_CONFLICT":        233,
+		"REASON_IMAGE_NONE_SELECTED":          269,
+		"REASON_IMAGE_NO_MARKS":               270,
 	}
 )
 
@@ -582,7 +593,7 @@ var File_leat_errors_v1_reason_proto protoreflect.FileDescriptor
 
 const file_leat_errors_v1_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x1bleat/errors/v1/reason.proto\x12\x0eleat.errors.v1*\xed\x18\n" +
+	"\x1bleat/errors/v1/reason.proto\x12\x0eleat.errors.v1*\xaa\x19\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14REASON_FIELD_INVALID\x10\x01\x12\x14\n" +
@@ -688,7 +699,9 @@ const file_leat_errors_v1_reason_proto_rawDesc = "" +
 	"\x1bREASON_FLEET_SOURCE_MANAGED\x10\xe6\x01\x12\"\n" +
 	"\x1dREASON_FLEET_SOURCE_DOCUMENTS\x10\xe7\x01\x12\x1d\n" +
 	"\x18REASON_FLEET_SOURCE_HELD\x10\xe8\x01\x12!\n" +
-	"\x1cREASON_FLEET_SOURCE_CONFLICT\x10\xe9\x01B\xb3\x01\n" +
+	"\x1cREASON_FLEET_SOURCE_CONFLICT\x10\xe9\x01\x12\x1f\n" +
+	"\x1aREASON_IMAGE_NONE_SELECTED\x10\x8d\x02\x12\x1a\n" +
+	"\x15REASON_IMAGE_NO_MARKS\x10\x8e\x02B\xb3\x01\n" +
 	"\x12com.leat.errors.v1B\vReasonProtoP\x01Z6github.com/leatdev/leat/gen/go/leat/errors/v1;errorsv1\xa2\x02\x03LEX\xaa\x02\x0eLeat.Errors.V1\xca\x02\x0eLeat\\Errors\\V1\xe2\x02\x1aLeat\\Errors\\V1\\GPBMetadata\xea\x02\x10Leat::Errors::V1b\x06proto3"
 
 var (

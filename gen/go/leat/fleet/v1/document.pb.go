@@ -161,6 +161,7 @@ type Document struct {
 	//	*Document_GlobalService
 	//	*Document_RolloutPolicy
 	//	*Document_FleetSource
+	//	*Document_ImagePolicy
 	//	*Document_AccessRequest
 	Object        isDocument_Object `protobuf_oneof:"object"`
 	unknownFields protoimpl.UnknownFields
@@ -339,6 +340,15 @@ func (x *Document) GetFleetSource() *FleetSource {
 	return nil
 }
 
+func (x *Document) GetImagePolicy() *ImagePolicy {
+	if x != nil {
+		if x, ok := x.Object.(*Document_ImagePolicy); ok {
+			return x.ImagePolicy
+		}
+	}
+	return nil
+}
+
 func (x *Document) GetAccessRequest() *AccessRequest {
 	if x != nil {
 		if x, ok := x.Object.(*Document_AccessRequest); ok {
@@ -427,6 +437,11 @@ type Document_FleetSource struct {
 	FleetSource *FleetSource `protobuf:"bytes,12,opt,name=fleet_source,json=fleetSource,proto3,oneof"`
 }
 
+type Document_ImagePolicy struct {
+	// A policy that selects a tag of an image, and writes it into Git.
+	ImagePolicy *ImagePolicy `protobuf:"bytes,18,opt,name=image_policy,json=imagePolicy,proto3,oneof"`
+}
+
 type Document_AccessRequest struct {
 	// A person's request for access. Documents of this kind are read only.
 	AccessRequest *AccessRequest `protobuf:"bytes,17,opt,name=access_request,json=accessRequest,proto3,oneof"`
@@ -461,6 +476,8 @@ func (*Document_GlobalService) isDocument_Object() {}
 func (*Document_RolloutPolicy) isDocument_Object() {}
 
 func (*Document_FleetSource) isDocument_Object() {}
+
+func (*Document_ImagePolicy) isDocument_Object() {}
 
 func (*Document_AccessRequest) isDocument_Object() {}
 
@@ -1100,7 +1117,7 @@ var File_leat_fleet_v1_document_proto protoreflect.FileDescriptor
 
 const file_leat_fleet_v1_document_proto_rawDesc = "" +
 	"\n" +
-	"\x1cleat/fleet/v1/document.proto\x12\rleat.fleet.v1\x1a\"leat/fleet/v1/access_request.proto\x1a\"leat/fleet/v1/config_backend.proto\x1a\x1eleat/fleet/v1/config_set.proto\x1a leat/fleet/v1/fleet_source.proto\x1a\"leat/fleet/v1/global_service.proto\x1a%leat/fleet/v1/identity_provider.proto\x1a\x1cleat/fleet/v1/notifier.proto\x1a\x1aleat/fleet/v1/people.proto\x1a\x1bleat/fleet/v1/project.proto\x1a\x1dleat/fleet/v1/resources.proto\x1a\x1bleat/fleet/v1/rollout.proto\x1a\x1eleat/fleet/v1/trust_rule.proto\x1a\x1bleat/type/v1/metadata.proto\"\xe4\a\n" +
+	"\x1cleat/fleet/v1/document.proto\x12\rleat.fleet.v1\x1a\"leat/fleet/v1/access_request.proto\x1a\"leat/fleet/v1/config_backend.proto\x1a\x1eleat/fleet/v1/config_set.proto\x1a leat/fleet/v1/fleet_source.proto\x1a\"leat/fleet/v1/global_service.proto\x1a%leat/fleet/v1/identity_provider.proto\x1a leat/fleet/v1/image_policy.proto\x1a\x1cleat/fleet/v1/notifier.proto\x1a\x1aleat/fleet/v1/people.proto\x1a\x1bleat/fleet/v1/project.proto\x1a\x1dleat/fleet/v1/resources.proto\x1a\x1bleat/fleet/v1/rollout.proto\x1a\x1eleat/fleet/v1/trust_rule.proto\x1a\x1bleat/type/v1/metadata.proto\"\xa5\b\n" +
 	"\bDocument\x122\n" +
 	"\aproject\x18\x06 \x01(\v2\x16.leat.fleet.v1.ProjectH\x00R\aproject\x122\n" +
 	"\acluster\x18\x01 \x01(\v2\x16.leat.fleet.v1.ClusterH\x00R\acluster\x12;\n" +
@@ -1121,7 +1138,8 @@ const file_leat_fleet_v1_document_proto_rawDesc = "" +
 	"\x0eglobal_service\x18\n" +
 	" \x01(\v2\x1c.leat.fleet.v1.GlobalServiceH\x00R\rglobalService\x12E\n" +
 	"\x0erollout_policy\x18\v \x01(\v2\x1c.leat.fleet.v1.RolloutPolicyH\x00R\rrolloutPolicy\x12?\n" +
-	"\ffleet_source\x18\f \x01(\v2\x1a.leat.fleet.v1.FleetSourceH\x00R\vfleetSource\x12E\n" +
+	"\ffleet_source\x18\f \x01(\v2\x1a.leat.fleet.v1.FleetSourceH\x00R\vfleetSource\x12?\n" +
+	"\fimage_policy\x18\x12 \x01(\v2\x1a.leat.fleet.v1.ImagePolicyH\x00R\vimagePolicy\x12E\n" +
 	"\x0eaccess_request\x18\x11 \x01(\v2\x1c.leat.fleet.v1.AccessRequestH\x00R\raccessRequestB\b\n" +
 	"\x06object\"\x8c\x01\n" +
 	"\fApplyRequest\x125\n" +
@@ -1216,8 +1234,9 @@ var file_leat_fleet_v1_document_proto_goTypes = []any{
 	(*GlobalService)(nil),    // 26: leat.fleet.v1.GlobalService
 	(*RolloutPolicy)(nil),    // 27: leat.fleet.v1.RolloutPolicy
 	(*FleetSource)(nil),      // 28: leat.fleet.v1.FleetSource
-	(*AccessRequest)(nil),    // 29: leat.fleet.v1.AccessRequest
-	(*v1.Page)(nil),          // 30: leat.type.v1.Page
+	(*ImagePolicy)(nil),      // 29: leat.fleet.v1.ImagePolicy
+	(*AccessRequest)(nil),    // 30: leat.fleet.v1.AccessRequest
+	(*v1.Page)(nil),          // 31: leat.type.v1.Page
 }
 var file_leat_fleet_v1_document_proto_depIdxs = []int32{
 	14, // 0: leat.fleet.v1.Document.project:type_name -> leat.fleet.v1.Project
@@ -1235,21 +1254,22 @@ var file_leat_fleet_v1_document_proto_depIdxs = []int32{
 	26, // 12: leat.fleet.v1.Document.global_service:type_name -> leat.fleet.v1.GlobalService
 	27, // 13: leat.fleet.v1.Document.rollout_policy:type_name -> leat.fleet.v1.RolloutPolicy
 	28, // 14: leat.fleet.v1.Document.fleet_source:type_name -> leat.fleet.v1.FleetSource
-	29, // 15: leat.fleet.v1.Document.access_request:type_name -> leat.fleet.v1.AccessRequest
-	2,  // 16: leat.fleet.v1.ApplyRequest.documents:type_name -> leat.fleet.v1.Document
-	0,  // 17: leat.fleet.v1.ApplyRequest.mode:type_name -> leat.fleet.v1.ApplyMode
-	5,  // 18: leat.fleet.v1.ApplyResponse.outcomes:type_name -> leat.fleet.v1.ApplyOutcome
-	1,  // 19: leat.fleet.v1.ApplyOutcome.action:type_name -> leat.fleet.v1.ApplyAction
-	2,  // 20: leat.fleet.v1.ApplyOutcome.document:type_name -> leat.fleet.v1.Document
-	2,  // 21: leat.fleet.v1.GetResponse.document:type_name -> leat.fleet.v1.Document
-	30, // 22: leat.fleet.v1.ListRequest.page:type_name -> leat.type.v1.Page
-	2,  // 23: leat.fleet.v1.ListResponse.documents:type_name -> leat.fleet.v1.Document
-	2,  // 24: leat.fleet.v1.WatchResponse.document:type_name -> leat.fleet.v1.Document
-	25, // [25:25] is the sub-list for method output_type
-	25, // [25:25] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	29, // 15: leat.fleet.v1.Document.image_policy:type_name -> leat.fleet.v1.ImagePolicy
+	30, // 16: leat.fleet.v1.Document.access_request:type_name -> leat.fleet.v1.AccessRequest
+	2,  // 17: leat.fleet.v1.ApplyRequest.documents:type_name -> leat.fleet.v1.Document
+	0,  // 18: leat.fleet.v1.ApplyRequest.mode:type_name -> leat.fleet.v1.ApplyMode
+	5,  // 19: leat.fleet.v1.ApplyResponse.outcomes:type_name -> leat.fleet.v1.ApplyOutcome
+	1,  // 20: leat.fleet.v1.ApplyOutcome.action:type_name -> leat.fleet.v1.ApplyAction
+	2,  // 21: leat.fleet.v1.ApplyOutcome.document:type_name -> leat.fleet.v1.Document
+	2,  // 22: leat.fleet.v1.GetResponse.document:type_name -> leat.fleet.v1.Document
+	31, // 23: leat.fleet.v1.ListRequest.page:type_name -> leat.type.v1.Page
+	2,  // 24: leat.fleet.v1.ListResponse.documents:type_name -> leat.fleet.v1.Document
+	2,  // 25: leat.fleet.v1.WatchResponse.document:type_name -> leat.fleet.v1.Document
+	26, // [26:26] is the sub-list for method output_type
+	26, // [26:26] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_leat_fleet_v1_document_proto_init() }
@@ -1263,6 +1283,7 @@ func file_leat_fleet_v1_document_proto_init() {
 	file_leat_fleet_v1_fleet_source_proto_init()
 	file_leat_fleet_v1_global_service_proto_init()
 	file_leat_fleet_v1_identity_provider_proto_init()
+	file_leat_fleet_v1_image_policy_proto_init()
 	file_leat_fleet_v1_notifier_proto_init()
 	file_leat_fleet_v1_people_proto_init()
 	file_leat_fleet_v1_project_proto_init()
@@ -1285,6 +1306,7 @@ func file_leat_fleet_v1_document_proto_init() {
 		(*Document_GlobalService)(nil),
 		(*Document_RolloutPolicy)(nil),
 		(*Document_FleetSource)(nil),
+		(*Document_ImagePolicy)(nil),
 		(*Document_AccessRequest)(nil),
 	}
 	type x struct{}

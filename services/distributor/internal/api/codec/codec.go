@@ -61,6 +61,7 @@ var codecs = map[catalog.Kind]codec{
 	}),
 	catalog.KindRolloutPolicy: plainCodec(rolloutPolicyOf, rolloutPolicyMessage),
 	catalog.KindFleetSource:   plainCodec(fleetSourceOf, fleetSourceMessage),
+	catalog.KindImagePolicy:   plainCodec(imagePolicyOf, imagePolicyMessage),
 	catalog.KindAccessRequest: plainCodec(AccessRequestOf, accessRequestMessage),
 }
 

@@ -37,6 +37,7 @@ var kindAnswers = map[catalog.Kind]answers{
 	catalog.KindGlobalService: {mayWrite: writing(editing.mayWriteGlobal)},
 	catalog.KindRolloutPolicy: {sees: seeing(sight.policy)},
 	catalog.KindFleetSource:   {mayWrite: writing(editing.mayWriteSource)},
+	catalog.KindImagePolicy:   {mayWrite: writing(editing.mayWriteImagePolicy)},
 	catalog.KindAccessRequest: {sees: seeing(sight.accessRequest)},
 }
 

@@ -228,9 +228,28 @@ func (e editing) mayWriteRepository(current, next *catalog.Repository) error {
 	if current == nil {
 		return nil
 	}
-	return e.mayDirect(slices.DeleteFunc(fleet.Sources{View: e.caller.view}.FleetSources(), func(f *catalog.FleetSource) bool {
-		return f.Spec.Source.Repository != next.Name
-	})...)
+	return e.mayDirect(e.readers(next.Name)...)
+}
+
+// mayWriteImagePolicy returns an error unless the caller holds the rights of the fleet sources that read the
+// repository which the policy writes to, before the edit or after.
+func (e editing) mayWriteImagePolicy(current, next *catalog.ImagePolicy) error {
+	for _, policy := range []*catalog.ImagePolicy{current, next} {
+		if policy == nil || policy.Spec.Write == nil {
+			continue
+		}
+		if err := e.mayDirect(e.readers(policy.Spec.Write.Repository)...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readers returns the fleet sources that read a repository.
+func (e editing) readers(repository string) []*catalog.FleetSource {
+	return slices.DeleteFunc(fleet.Sources{View: e.caller.view}.FleetSources(), func(f *catalog.FleetSource) bool {
+		return f.Spec.Source.Repository != repository
+	})
 }
 
 // mayDirect returns an error unless the caller holds everything that the fleet sources may do. Nil

@@ -59,6 +59,7 @@ func statingOf(s *Service) map[catalog.Kind]stating {
 		catalog.KindNotifier:         statingBy(s.notifiersShown),
 		catalog.KindRolloutPolicy:    statingBy(s.policiesShown),
 		catalog.KindFleetSource:      statingBy(s.fleetSourcesShown),
+		catalog.KindImagePolicy:      statingBy(s.imagePoliciesShown),
 	}
 }
 

@@ -28,6 +28,7 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/delivery/resolve"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
 	"github.com/leatdev/leat/services/distributor/internal/fleetgit/fleetsync"
+	"github.com/leatdev/leat/services/distributor/internal/fleetgit/imagesync"
 	"github.com/leatdev/leat/services/distributor/internal/notify"
 	"github.com/leatdev/leat/services/distributor/internal/rollout/drive"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
@@ -132,6 +133,7 @@ type States struct {
 	Rollouts     drive.People
 	Releases     Releases
 	FleetSources fleetsync.States
+	Images       imagesync.States
 	Mail         notify.Mail
 }
 

@@ -33,6 +33,7 @@ var targets = map[string]string{
 	"RefreshConfigBackend": "refresh ConfigBackend x",
 	"CreateSession":        "create Session ", "SignOut": "sign Out ", "RevokeSession": "revoke Session x", "StartDeviceSignIn": "start DeviceSignIn ",
 	"CreateSignInCode": "create SignInCode ", "SignIn": "sign In ",
+	"SyncImagePolicy": "sync ImagePolicy x",
 	"SyncFleetSource": "sync FleetSource x", "ConfirmFleetSource": "confirm FleetSource x",
 	"ControlRollout": "control Rollout x", "ApproveRollout": "approve Rollout x", "RollbackService": "rollback Service x", "ReleaseService": "release Service x",
 	"TestNotifier": "test Notifier x", "ResendNotifier": "resend Notifier x",

@@ -54,8 +54,8 @@ func (m *Metadata) Meta() *Metadata { return m }
 // compile: one that names nothing, or holds no secret, declares it.
 //
 // It is a *Cluster, a *Repository, a *Service, a *User, an *AccessBinding, a *Role, a *Project, an
-// *IdentityProvider, a *TrustRule, a *ConfigBackend, a *ConfigSet, a *Notifier, a *GlobalService, a *RolloutPolicy, a *FleetSource
-// or an *AccessRequest.
+// *IdentityProvider, a *TrustRule, a *ConfigBackend, a *ConfigSet, a *Notifier, a *GlobalService, a *RolloutPolicy, a *FleetSource,
+// an *ImagePolicy or an *AccessRequest.
 type Object interface {
 	// Key names the object.
 	Key() Key

@@ -68,6 +68,7 @@ const (
 	VerbEnrol   = "enrol"
 	VerbRestore = "restore"
 	VerbLapse   = "lapse"
+	VerbPush    = "push"
 )
 
 // Kinds of records that are not kinds of objects.

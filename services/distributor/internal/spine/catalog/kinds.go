@@ -43,6 +43,8 @@ const (
 	KindGlobalService Kind = "GlobalService"
 	// KindRolloutPolicy is the kind of policies by which new content reaches services in waves.
 	KindRolloutPolicy Kind = "RolloutPolicy"
+	// KindImagePolicy is the kind of policies that select tags of images, and write them into Git.
+	KindImagePolicy Kind = "ImagePolicy"
 	// KindAccessRequest is the kind of people's requests for access. See [Kind.IsByCalls].
 	KindAccessRequest Kind = "AccessRequest"
 )

@@ -64,6 +64,7 @@ const (
 	ResourceGlobalServices = "globalservices"
 	ResourceRollouts       = "rolloutpolicies"
 	ResourceFleetSources   = "fleetsources"
+	ResourceImagePolicies  = "imagepolicies"
 	ResourceJoinTokens     = "jointokens"
 	ResourceBootstraps     = "bootstraptokens"
 	// ResourceLoginSessions are sessions of people who signed in with an identity provider. The

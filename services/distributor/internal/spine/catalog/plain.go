@@ -22,6 +22,7 @@ var plainKinds = map[Kind]plainKind{
 	KindRole:          {"roles", func() Plain { return new(Role) }},
 	KindTrustRule:     {"trust_rules", func() Plain { return new(TrustRule) }},
 	KindRolloutPolicy: {"rollout_policies", func() Plain { return new(RolloutPolicy) }},
+	KindImagePolicy:   {"image_policies", func() Plain { return new(ImagePolicy) }},
 	KindAccessRequest: {"access_requests", func() Plain { return new(AccessRequest) }},
 }
 

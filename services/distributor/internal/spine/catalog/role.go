@@ -40,18 +40,18 @@ func (s RoleSpec) Holds(p Permission) bool {
 func BuiltinRole(name RoleName) (RoleSpec, bool) {
 	read := []string{VerbGet, VerbList, VerbWatch}
 	viewer := []Permissible{
-		{Verbs: read, Resources: []string{ResourceClusters, ResourceRepositories, ResourceServices, ResourceGlobalServices, ResourceRoles, ResourceProjects, ResourceConfigSets, ResourceFleetSources, ResourceRollouts, "revisions"}},
+		{Verbs: read, Resources: []string{ResourceClusters, ResourceRepositories, ResourceServices, ResourceGlobalServices, ResourceRoles, ResourceProjects, ResourceConfigSets, ResourceFleetSources, ResourceRollouts, ResourceImagePolicies, "revisions"}},
 		{Verbs: read, Resources: []string{"services/inventory", "services/events"}},
 	}
 	operator := append(slices.Clone(viewer),
 		Permissible{Verbs: []string{VerbSync, VerbPause, VerbRollback, VerbConfirm, VerbPreview}, Resources: []string{ResourceServices}},
 		Permissible{Verbs: []string{VerbSync, VerbConfirm}, Resources: []string{ResourceFleetSources}},
-		Permissible{Verbs: []string{VerbSync}, Resources: []string{ResourceRepositories}},
+		Permissible{Verbs: []string{VerbSync}, Resources: []string{ResourceRepositories, ResourceImagePolicies}},
 		Permissible{Verbs: []string{VerbPause}, Resources: []string{ResourceRollouts}},
 		Permissible{Verbs: read, Resources: []string{"services/plan", "services/bundles", "services/diff"}},
 	)
 	editor := append(slices.Clone(operator),
-		Permissible{Verbs: []string{VerbCreate, VerbUpdate, VerbDelete}, Resources: []string{ResourceServices, ResourceGlobalServices, ResourceRepositories, ResourceConfigSets, ResourceFleetSources}},
+		Permissible{Verbs: []string{VerbCreate, VerbUpdate, VerbDelete}, Resources: []string{ResourceServices, ResourceGlobalServices, ResourceRepositories, ResourceConfigSets, ResourceFleetSources, ResourceImagePolicies}},
 		Permissible{Verbs: []string{VerbUse}, Resources: []string{ResourceRepositories, ResourceConfigSets, ResourceBackends}},
 	)
 	admin := []Permissible{{Verbs: []string{accessrule.All}, Resources: []string{accessrule.All}}}

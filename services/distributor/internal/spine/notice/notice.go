@@ -42,6 +42,8 @@ const (
 	FleetSourceFailing     Kind = "fleetsource.failing"
 	FleetSourceWaiting     Kind = "fleetsource.waiting"
 	FleetSourceRecovered   Kind = "fleetsource.recovered"
+	ImagePolicyFailing     Kind = "imagepolicy.failing"
+	ImagePolicyRecovered   Kind = "imagepolicy.recovered"
 	GlobalServiceFailing   Kind = "globalservice.failing"
 	GlobalServiceWaiting   Kind = "globalservice.waiting"
 	GlobalServiceRecovered Kind = "globalservice.recovered"
@@ -63,6 +65,7 @@ func Kinds() []Kind {
 		ServiceFailed, ServiceDegraded, ServiceHealthy, ServiceRecovered, ServicePending, ServiceApplied,
 		ClusterConnected, ClusterDisconnected, RepositoryFailing, RepositoryRecovered,
 		RolloutStopped, RolloutWaiting, RolloutRecovered, FleetSourceFailing, FleetSourceWaiting, FleetSourceRecovered,
+		ImagePolicyFailing, ImagePolicyRecovered,
 		GlobalServiceFailing, GlobalServiceWaiting, GlobalServiceRecovered, ConfigBackendFailing, ConfigBackendRecovered,
 		NotifierFailing, NotifierRecovered, AccessRequestOpened, AccessRequestEnded,
 	}
@@ -74,6 +77,7 @@ func DefaultKinds() []Kind {
 	return []Kind{
 		ServiceFailed, ServiceDegraded, ServiceRecovered, ClusterConnected, ClusterDisconnected, RepositoryFailing, RepositoryRecovered,
 		RolloutStopped, RolloutWaiting, RolloutRecovered, FleetSourceFailing, FleetSourceWaiting, FleetSourceRecovered,
+		ImagePolicyFailing, ImagePolicyRecovered,
 		GlobalServiceFailing, GlobalServiceWaiting, GlobalServiceRecovered, ConfigBackendFailing, ConfigBackendRecovered,
 		NotifierFailing, NotifierRecovered,
 	}
@@ -256,6 +260,7 @@ func Example(kind Kind, id string, at time.Time) Message {
 	case RepositoryFailing, RepositoryRecovered:
 		e.Service, e.Cluster, e.Repository, e.Commit, e.Version = "", "", "example", "", ""
 	case RolloutStopped, RolloutWaiting, RolloutRecovered, FleetSourceFailing, FleetSourceWaiting, FleetSourceRecovered,
+		ImagePolicyFailing, ImagePolicyRecovered,
 		GlobalServiceFailing, GlobalServiceWaiting, GlobalServiceRecovered, ConfigBackendFailing, ConfigBackendRecovered,
 		NotifierFailing, NotifierRecovered, AccessRequestOpened, AccessRequestEnded:
 		e.Service, e.Cluster, e.Named, e.Commit, e.Version = "", "", "example", "", ""
@@ -274,6 +279,8 @@ var said = map[Kind][3]string{
 	RolloutRecovered:   {"rollout policy", "rollout policies", "goes on"},
 	FleetSourceFailing: {"fleet source", "fleet sources", "cannot apply everything"}, FleetSourceWaiting: {"fleet source", "fleet sources", "waits for a person"},
 	FleetSourceRecovered: {"fleet source", "fleet sources", "applies everything again"},
+	ImagePolicyFailing:   {"image policy", "image policies", "cannot write what it selects"},
+	ImagePolicyRecovered: {"image policy", "image policies", "writes what it selects again"},
 	GlobalServiceFailing: {"global service", "global services", "cannot be derived everywhere"}, GlobalServiceWaiting: {"global service", "global services", "waits for a person"},
 	GlobalServiceRecovered: {"global service", "global services", "is derived again"},
 	ConfigBackendFailing:   {"back end", "back ends", "cannot be read"}, ConfigBackendRecovered: {"back end", "back ends", "can be read again"},
