@@ -116,9 +116,9 @@ func OfFleetSource(source *catalog.FleetSource, problem *catalog.Problem, held i
 	return items
 }
 
-// OfImagePolicy returns the problem of an image policy, given the one of its latest look. Services run what Git holds meanwhile.
+// OfImagePolicy returns the problem of an image policy, given the one of its latest look. A suspended policy has none.
 func OfImagePolicy(policy *catalog.ImagePolicy, problem *catalog.Problem) []Item {
-	if problem == nil {
+	if problem == nil || policy.Spec.Suspended {
 		return nil
 	}
 	item := itemOf(policy, problem.Reason, problem.Since)

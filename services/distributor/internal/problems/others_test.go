@@ -65,6 +65,7 @@ func TestProblemsBesideServices(t *testing.T) {
 		{"not fetched yet", problems.OfFleetSource(source, of(reason.RepositoryNotReady), 0), problems.Waiting, reason.RepositoryNotReady, "the message", at},
 
 		{"image is well", problems.OfImagePolicy(image, nil), problems.None, 0, "", time.Time{}},
+		{"image is suspended", problems.OfImagePolicy(&catalog.ImagePolicy{Spec: catalog.ImagePolicySpec{Suspended: true}}, of(reason.ImageNoMarks)), problems.None, 0, "", time.Time{}},
 		{"no mark", problems.OfImagePolicy(image, of(reason.ImageNoMarks)), problems.Degraded, reason.ImageNoMarks, "the message", at},
 		{"image not fetched yet", problems.OfImagePolicy(image, of(reason.RepositoryNotReady)), problems.Waiting, reason.RepositoryNotReady, "the message", at},
 		{"the branch moves", problems.OfImagePolicy(image, of(reason.PushOutdated)), problems.Waiting, reason.PushOutdated, "the message", at},
