@@ -114,7 +114,7 @@ func (s *spine) wings() ([]wing, error) {
 		func() (wing, error) { return s.openRollouts(persons, content.source) },
 		func() (wing, error) { return s.openNotifications(persons, web) },
 		func() (wing, error) { return s.openFleetSources(persons, content) },
-		func() (wing, error) { return s.openImagePolicies(persons) },
+		func() (wing, error) { return s.openImagePolicies(persons, content) },
 	} {
 		opened, err := open()
 		if err != nil {

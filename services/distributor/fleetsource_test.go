@@ -30,6 +30,15 @@ import (
 // folderOf makes a real bundle of files; a content that begins with "-> " is a symbolic link.
 func folderOf(t *testing.T, commit string, files map[string]string) *folder {
 	t.Helper()
+	content, err := packed(commit, files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return content
+}
+
+// packed is folderOf for callers without a test.
+func packed(commit string, files map[string]string) (*folder, error) {
 	var plain, packed bytes.Buffer
 	w := bundle.NewWriter(&plain, bundle.DefaultLimits())
 	for _, name := range slices.Sorted(maps.Keys(files)) {
@@ -41,26 +50,26 @@ func folderOf(t *testing.T, commit string, files map[string]string) *folder {
 			err = w.WriteFile(name, false, int64(len(content)), strings.NewReader(content))
 		}
 		if err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 	}
 	if err := w.Close(); err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	z, err := bundle.Compress(&packed)
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	if _, err := z.Write(plain.Bytes()); err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	if err := z.Close(); err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	return &folder{bytes: packed.Bytes(), snapshot: &typev1.Snapshot{
 		Commit: commit, Digest: digest.FromBytes(plain.Bytes()).String(), ContentSize: int64(plain.Len()), StoredSize: int64(packed.Len()),
 		FileCount: int32(len(files)),
-	}}
+	}}, nil
 }
 
 // commit puts files into the folder "fleet" of a repository, and announces that.

@@ -71,6 +71,8 @@ type fakeGit struct {
 	gate     chan struct{}
 	watchers map[chan *gitcachev1.WatchRepositoriesResponse]struct{}
 	watched  int
+	// images are what image policies read and write.
+	images fakeImages
 }
 
 // folder is the content of one folder.

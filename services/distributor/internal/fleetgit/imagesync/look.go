@@ -146,7 +146,7 @@ func (l *looker) follow(ctx context.Context, a lookAt, next *found) (*Push, erro
 	}
 	if a.policy.Spec.Write == nil {
 		next.state.Marks = 0
-		return nil, nil //nolint:nilnil // nothing is pushed
+		return nil, nil // nothing is pushed
 	}
 	for try := 1; ; try++ {
 		made, err := l.write(ctx, a, next)
@@ -214,7 +214,7 @@ func (l *looker) write(ctx context.Context, a lookAt, next *found) (*Push, error
 	now := settled{answer.Snapshot.Digest.String(), state.Tag, state.Digest}
 	if a.settled == now {
 		next.settled = now
-		return nil, nil //nolint:nilnil // nothing is pushed
+		return nil, nil // nothing is pushed
 	}
 	read, err := l.read(ctx, policy, source, answer.Snapshot, imagemark.Values{Tag: state.Tag, Digest: state.Digest})
 	if err != nil {
