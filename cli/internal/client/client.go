@@ -31,6 +31,8 @@ type Client struct {
 	SignIns fleetv1connect.SessionServiceClient
 	// Requests are the calls about requests for access.
 	Requests fleetv1connect.AccessRequestServiceClient
+	// Images are the calls about image policies.
+	Images fleetv1connect.ImagePolicyServiceClient
 	// Queries find objects among many.
 	Queries fleetv1connect.QueryServiceClient
 
@@ -62,11 +64,12 @@ func New(p Params) (*Client, error) {
 	sources := fleetv1connect.NewFleetSourceServiceClient(base.HTTP, base.BaseURL, options...)
 	bootstraps := fleetv1connect.NewBootstrapServiceClient(base.HTTP, base.BaseURL, options...)
 	requests := fleetv1connect.NewAccessRequestServiceClient(base.HTTP, base.BaseURL, options...)
+	images := fleetv1connect.NewImagePolicyServiceClient(base.HTTP, base.BaseURL, options...)
 	p.Server = base.BaseURL
 	return &Client{
 		Queries: queries, FleetServiceClient: fleet, KeyServiceClient: keys, NotifierServiceClient: notifiers,
 		GlobalServiceServiceClient: globals, RolloutServiceClient: rollouts, FleetSourceServiceClient: sources, BootstrapServiceClient: bootstraps,
-		Requests: requests, SignIns: sessions, params: p,
+		Requests: requests, Images: images, SignIns: sessions, params: p,
 	}, nil
 }
 

@@ -18,6 +18,7 @@ import (
 
 	"github.com/leatdev/leat/cli/internal/hubtest"
 	"github.com/leatdev/leat/internal/testkit/await"
+	"github.com/leatdev/leat/internal/testkit/registrytest"
 )
 
 // TestScriptsWithTheHub runs the scripts of testdata and of testdata/hub against the real hub.
@@ -108,7 +109,7 @@ func runWithTheHub(t *testing.T, start func(testing.TB) *hubtest.Hub, files []st
 			return setEnvironment(env, hub.URL, hubtest.Token, examples)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"agent": setAgent, "await": awaitOutput, "commit": makeCommit, "mode": checkMode,
+			"agent": setAgent, "await": awaitOutput, "commit": makeCommit, "git": askUpstream, "image": pushImage, "mode": checkMode, "pushable": allowPushes,
 		},
 		Condition:           onHub(true),
 		RequireExplicitExec: true,
@@ -122,6 +123,8 @@ type hubOfScript struct {
 	*hubtest.Hub
 
 	t testing.TB
+	// registry is nil until an image is pushed.
+	registry *registrytest.Registry
 }
 
 func hubOf(ts *testscript.TestScript) *hubOfScript { return ts.Value(realHub{}).(*hubOfScript) }
@@ -146,6 +149,46 @@ func makeCommit(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv(args[2], repo.Commit(hub.t, "main", files))
 	document := fmt.Sprintf("{apiVersion: leat.dev/v1, kind: Repository, metadata: {name: %s}, spec: {url: %q}}\n", name, repo.URL())
 	ts.Check(os.WriteFile(ts.MkAbs(name+".yaml"), []byte(document), 0o600))
+}
+
+// allowPushes writes the document of an upstream, to whose branch main the hub may push, to NAME.yaml: pushable NAME
+func allowPushes(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 1 {
+		ts.Fatalf("usage: pushable NAME")
+	}
+	hub := hubOf(ts)
+	document := fmt.Sprintf("{apiVersion: leat.dev/v1, kind: Repository, metadata: {name: %s}, spec: {url: %q, push: {branches: [main]}, "+
+		"credential: {basic: {username: leat, password: none}, allowPlainHttp: true}}}\n", args[0], hub.Git.Repo(hub.t, args[0]).URL())
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]+".yaml"), []byte(document), 0o600))
+}
+
+// askUpstream runs Git in an upstream, and writes what it prints to a file: git NAME FILE ARGUMENTS…
+func askUpstream(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) < 3 {
+		ts.Fatalf("usage: git NAME FILE ARGUMENT…")
+	}
+	hub := hubOf(ts)
+	printed := hub.Git.Repo(hub.t, args[0]).GitRaw(hub.t, args[2:]...)
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(printed), 0o600))
+}
+
+// pushImage pushes an image with each of the tags to a registry, and writes the document of its repository to NAME.yaml:
+// image NAME TAG…
+func pushImage(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) < 2 {
+		ts.Fatalf("usage: image NAME TAG…")
+	}
+	hub := hubOf(ts)
+	if hub.registry == nil {
+		hub.registry = registrytest.Start(hub.t, registrytest.Config{})
+	}
+	for _, tag := range args[1:] {
+		hub.registry.Push(hub.t, "team/"+args[0], tag, "application/vnd.oci.image.config.v1+json",
+			registrytest.Layer{MediaType: "application/vnd.oci.image.layer.v1.tar+gzip", Data: []byte("the layer of " + tag)})
+	}
+	document := fmt.Sprintf("{apiVersion: leat.dev/v1, kind: Repository, metadata: {name: %s}, spec: {type: oci, url: \"oci+http://%s/team/%s\"}}\n",
+		args[0], hub.registry.Addr, args[0])
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]+".yaml"), []byte(document), 0o600))
 }
 
 // setAgent starts the double of the agent of a cluster, or changes what it reports:

@@ -23,6 +23,8 @@ func Advice(reason errorsv1.Reason) string {
 
 		errorsv1.Reason_REASON_FLEET_SOURCE_MANAGED:     "Change the document in Git; or suspend the fleet source and edit by hand until it continues.",
 		errorsv1.Reason_REASON_FLEET_SOURCE_DOCUMENTS:   "Correct the documents in Git; leat fleetsource status NAME lists them with file and line.",
+		errorsv1.Reason_REASON_IMAGE_NONE_SELECTED:      "Correct spec.select of the image policy, or push an image with such a tag.",
+		errorsv1.Reason_REASON_IMAGE_NO_MARKS:           "Mark the lines in Git with # leat: image=PROJECT/NAME (docs/guides/image-automation.md).",
 		errorsv1.Reason_REASON_FLEET_SOURCE_HELD:        "Restore the documents in Git, or agree with leat fleetsource confirm NAME.",
 		errorsv1.Reason_REASON_FLEET_SOURCE_CONFLICT:    "Remove one of the two documents, or set adopt in the fleet source.",
 		errorsv1.Reason_REASON_DERIVATION_FAILED:        "Correct the expression in the global service, or the labels of the cluster; what is applied stays.",

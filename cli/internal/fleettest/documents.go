@@ -79,6 +79,9 @@ func (h *Hub) shown(object *fleetv1.Document) *fleetv1.Document {
 	if source := object.GetFleetSource(); source != nil {
 		source.Status = holding()
 	}
+	if policy := object.GetImagePolicy(); policy != nil {
+		policy.Status = writing(policy.GetSpec())
+	}
 	if global := object.GetGlobalService(); global != nil {
 		global.Status = globals{hub: h}.status(document.Reference(global.GetMetadata()))
 	}

@@ -117,6 +117,8 @@ func (h *Hub) Handler() http.Handler {
 	mux.Handle(path, guarded(calls, []string{"Bearer " + Token, "Bearer " + sessionAccess}, "the token is not known"))
 	path, calls = fleetv1connect.NewFleetSourceServiceHandler(fleetSources{hub: h})
 	mux.Handle(path, guarded(calls, []string{"Bearer " + Token, "Bearer " + sessionAccess}, "the token is not known"))
+	path, calls = fleetv1connect.NewImagePolicyServiceHandler(imagePolicies{hub: h})
+	mux.Handle(path, guarded(calls, []string{"Bearer " + Token, "Bearer " + sessionAccess}, "the token is not known"))
 	path, calls = fleetv1connect.NewBootstrapServiceHandler(new(bootstraps))
 	mux.Handle(path, guarded(calls, []string{"Bearer " + Token, "Bearer " + sessionAccess}, "the token is not known"))
 	path, calls = tunnelv1connect.NewTunnelServiceHandler(sessions{})

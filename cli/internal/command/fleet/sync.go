@@ -39,7 +39,10 @@ It fails when a repository cannot be fetched; the last known content is reconcil
 leat sync repository/NAME fetches a repository alone, and waits for that: services follow if it has moved. A webhook of the
 Git host makes this unnecessary (docs/guides/webhooks.md).
 
-leat sync fleetsource/NAME has a fleet source look at its repository now, as leat fleetsource sync does.`,
+leat sync fleetsource/NAME has a fleet source look at its repository now, as leat fleetsource sync does.
+
+leat sync imagepolicy/NAME has an image policy look at the tags and at Git now. With --wait it returns when that is done; the exit code is 1 if
+there is a problem then. A pull request that people have closed is opened again.`,
 		Example: `  leat sync service/shop
   leat sync service/shop@berlin --wait --timeout=2m   (one of several clusters' shop)
   leat sync service/shop --regenerate
@@ -56,6 +59,13 @@ leat sync fleetsource/NAME has a fleet source look at its repository now, as lea
 				timeout = 0
 			}
 			return s.Fail(fleetsource.Sync(cmd.Context(), s, source, timeout))
+		}
+		if policy, ok := strings.CutPrefix(args[0], "imagepolicy/"); ok {
+			timeout := w.timeout
+			if !wait {
+				timeout = 0
+			}
+			return s.Fail(syncImagePolicy(cmd.Context(), s, policy, timeout))
 		}
 		if repository, ok := strings.CutPrefix(args[0], "repository/"); ok {
 			return s.Fail(syncRepository(cmd.Context(), s, repository))

@@ -314,7 +314,7 @@ func unmatched(o migration.Object) (migration.Grade, string) {
 	case "Receiver":
 		return migration.Refused, "set spec.webhookSecret of the repository, and have its host call the hub's webhook"
 	case "ImageRepository", "ImagePolicy", "ImageUpdateAutomation":
-		return migration.Refused, "Leat writes no new image tags into Git; keep this controller, or let a pipeline commit them"
+		return migration.Refused, "write an ImagePolicy of Leat, and mark the lines in Git for it (docs/guides/image-automation.md)"
 	case "Bucket":
 		return migration.Refused, "Leat reads no buckets; push the content to Git or to an OCI registry"
 	case "ExternalArtifact":
