@@ -15,6 +15,7 @@ import { AgentService } from "../src/gen/leat/agent/v1/agent_pb";
 import { FleetService } from "../src/gen/leat/fleet/v1/fleet_pb";
 import { FleetSourceService } from "../src/gen/leat/fleet/v1/fleet_source_pb";
 import { GlobalServiceService } from "../src/gen/leat/fleet/v1/global_service_pb";
+import { ImagePolicyService } from "../src/gen/leat/fleet/v1/image_policy_pb";
 import { QueryService } from "../src/gen/leat/fleet/v1/query_pb";
 import { RolloutService } from "../src/gen/leat/fleet/v1/rollout_pb";
 import { SessionService } from "../src/gen/leat/fleet/v1/session_pb";
@@ -138,6 +139,7 @@ function hostile(ill: Ill) {
     FleetService,
     FleetSourceService,
     GlobalServiceService,
+    ImagePolicyService,
     QueryService,
     RolloutService,
     SessionService,

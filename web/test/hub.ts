@@ -12,6 +12,7 @@ import { type Document, DocumentSchema } from "../src/gen/leat/fleet/v1/document
 import { FleetService } from "../src/gen/leat/fleet/v1/fleet_pb";
 import { FleetSourceService } from "../src/gen/leat/fleet/v1/fleet_source_pb";
 import { GlobalServiceService } from "../src/gen/leat/fleet/v1/global_service_pb";
+import { ImagePolicyService } from "../src/gen/leat/fleet/v1/image_policy_pb";
 import {
   type CommitArrivalSchema,
   type FleetQuery,
@@ -325,6 +326,7 @@ export interface Answers {
   rollouts: Partial<ServiceImpl<typeof RolloutService>>;
   globals: Partial<ServiceImpl<typeof GlobalServiceService>>;
   sources: Partial<ServiceImpl<typeof FleetSourceService>>;
+  images: Partial<ServiceImpl<typeof ImagePolicyService>>;
   requests: Partial<ServiceImpl<typeof AccessRequestService>>;
   /** Returns the rows of a kind whose pages read documents, or undefined. */
   objects: (kind: string) => FleetRow[] | undefined;
@@ -369,6 +371,7 @@ export function makeHub(change: Partial<Answers> = {}): { hub: Hub; answers: Ans
     rollouts: {},
     globals: {},
     sources: {},
+    images: {},
     requests: {},
     objects: () => undefined,
     can: ["sync", "pause", "rollback", "confirm", "control", "approve"],
@@ -535,6 +538,7 @@ export function makeHub(change: Partial<Answers> = {}): { hub: Hub; answers: Ans
           });
           service(GlobalServiceService, answers.globals);
           service(FleetSourceService, answers.sources);
+          service(ImagePolicyService, answers.images);
           service(AccessRequestService, answers.requests);
           service(AgentService, answers.agent);
           service(TunnelService, { getRecordingRules: () => ({}), ...answers.tunnel });

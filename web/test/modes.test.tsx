@@ -11,6 +11,7 @@ import { documentsOf, sourceRows } from "./fleet-sources.ts";
 import { globalMembers, globalRows } from "./global-services.ts";
 import { governRows } from "./govern-objects.ts";
 import { type Answers, makeHub } from "./hub.ts";
+import { imageRows } from "./images.ts";
 import { reachApi } from "./reach.ts";
 import { render } from "./render.tsx";
 import { policyRows, rolloutAnswers } from "./rollouts.ts";
@@ -25,6 +26,7 @@ const examples: Record<string, string> = {
   "/rollouts/$": "shops",
   "/global-services/$": "ingress",
   "/fleet-sources/$": "fleet",
+  "/image-policies/$": "web",
   "/projects/$": "shop",
   "/configuration/sets/$": "region-eu",
   "/configuration/backends/$": "vault-test",
@@ -47,7 +49,9 @@ const paths = Object.keys(makeRouter(createMemoryHistory()).routesByPath)
 const delivery: Partial<Answers> = {
   objects: (kind) =>
     governRows(kind) ??
-    { RolloutPolicy: policyRows, GlobalService: globalRows, FleetSource: sourceRows }[kind as "FleetSource"]?.(),
+    { RolloutPolicy: policyRows, GlobalService: globalRows, FleetSource: sourceRows, ImagePolicy: imageRows }[
+      kind as "FleetSource"
+    ]?.(),
   rollouts: rolloutAnswers,
   globals: { listGlobalServiceMembers: globalMembers },
   sources: { listFleetSourceDocuments: (request) => documentsOf(request) },

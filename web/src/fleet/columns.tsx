@@ -138,7 +138,7 @@ export const clusterColumns: readonly Column<FleetRow>[] = [
   phase,
   {
     id: "labels",
-    title: text.condition.labels,
+    title: text.column.labels,
     width: "minmax(8rem, 2fr)",
     place: "note",
     cell: (row) => (

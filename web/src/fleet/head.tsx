@@ -35,6 +35,7 @@ export function ObjectHead({
       | "/rollouts"
       | "/global-services"
       | "/fleet-sources"
+      | "/image-policies"
       | "/projects"
       | "/configuration";
     title: string;

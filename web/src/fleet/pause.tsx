@@ -8,7 +8,7 @@ import { ms } from "../hub/time.ts";
 import { Age } from "../parts/age.tsx";
 import styles from "../parts/field.module.css";
 import { act } from "../text/act.ts";
-import { text } from "../text/en.ts";
+import { condition } from "../text/condition.ts";
 
 const words = act.pause;
 
@@ -66,7 +66,7 @@ export function PinOf({ hold }: { hold: ContentHold }) {
   const end = ms(hold.pinnedUntil);
   return (
     <>
-      {text.condition.pinned(hold.pinnedRevision, hold.pinnedBy)}
+      {condition.pinned(hold.pinnedRevision, hold.pinnedBy)}
       {end !== undefined && (
         <>
           {". "}
@@ -80,8 +80,8 @@ export function PinOf({ hold }: { hold: ContentHold }) {
 /** PauseOf is whether a service is paused, and when that ends by itself, or has ended. */
 export function PauseOf({ service: { spec, status } }: { service: Service }) {
   const end = ms(spec?.pausedUntil);
-  if (!spec?.paused) return text.condition.pausedNo;
-  if (end === undefined) return text.condition.pausedYes;
+  if (!spec?.paused) return condition.pausedNo;
+  if (end === undefined) return condition.pausedYes;
   return (
     <>
       {status?.pauseEnded ? words.hasEnded : words.isEnding} <Age at={end} />

@@ -7,6 +7,7 @@ import { AccessRequestService } from "../gen/leat/fleet/v1/access_request_pb";
 import { FleetService } from "../gen/leat/fleet/v1/fleet_pb";
 import { FleetSourceService } from "../gen/leat/fleet/v1/fleet_source_pb";
 import { GlobalServiceService } from "../gen/leat/fleet/v1/global_service_pb";
+import { ImagePolicyService } from "../gen/leat/fleet/v1/image_policy_pb";
 import { QueryService } from "../gen/leat/fleet/v1/query_pb";
 import { RolloutService } from "../gen/leat/fleet/v1/rollout_pb";
 import { SessionService } from "../gen/leat/fleet/v1/session_pb";
@@ -22,6 +23,7 @@ export interface Hub {
   rollouts: Client<typeof RolloutService>;
   globals: Client<typeof GlobalServiceService>;
   sources: Client<typeof FleetSourceService>;
+  images: Client<typeof ImagePolicyService>;
   requests: Client<typeof AccessRequestService>;
   /** Is called without a token, to sign in and out. */
   sessions: Client<typeof SessionService>;
@@ -114,6 +116,7 @@ export function createHub(
     rollouts: createClient(RolloutService, transport),
     globals: createClient(GlobalServiceService, transport),
     sources: createClient(FleetSourceService, transport),
+    images: createClient(ImagePolicyService, transport),
     requests: createClient(AccessRequestService, transport),
     sessions,
     signIns: createClient(SessionService, transport),

@@ -18,6 +18,7 @@ const kinds = [
   { kind: "RolloutPolicy", icon: "rollout", to: "/rollouts/$", title: text.rollouts },
   { kind: "GlobalService", icon: "global", to: "/global-services/$", title: text.globalServices },
   { kind: "FleetSource", icon: "folder", to: "/fleet-sources/$", title: text.fleetSources },
+  { kind: "ImagePolicy", icon: "tag", to: "/image-policies/$", title: text.imagePolicies },
 ] as const;
 
 const pause = 200;
@@ -101,6 +102,12 @@ export function Finder({ onClose }: { onClose: () => void }) {
       icon: "folder",
       label: text.fleetSources,
       run: () => void navigate({ to: "/fleet-sources" }),
+    },
+    {
+      id: "image-policies",
+      icon: "tag",
+      label: text.imagePolicies,
+      run: () => void navigate({ to: "/image-policies" }),
     },
     { id: "projects", icon: "project", label: text.projects, run: () => void navigate({ to: "/projects" }) },
     {

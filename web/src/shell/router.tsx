@@ -353,6 +353,21 @@ const fleetSource = createRoute({
   component: lazyRouteComponent(() => import("../pages/fleet-source/page.tsx"), "FleetSourcePage"),
 });
 
+const imagePoliciesRoot = createRoute({ getParentRoute: () => root, path: "/image-policies" });
+
+const imagePolicies = createRoute({
+  getParentRoute: () => imagePoliciesRoot,
+  path: "/",
+  validateSearch: filterSearch,
+  component: lazyRouteComponent(() => import("../pages/image-policies/page.tsx"), "ImagePoliciesPage"),
+});
+
+const imagePolicy = createRoute({
+  getParentRoute: () => imagePoliciesRoot,
+  path: "$",
+  component: lazyRouteComponent(() => import("../pages/image-policy/page.tsx"), "ImagePolicyPage"),
+});
+
 const projectsRoot = createRoute({ getParentRoute: () => root, path: "/projects" });
 
 const projects = createRoute({
@@ -568,6 +583,7 @@ const tree = root.addChildren([
   rolloutsRoot.addChildren([rollouts, rollout]),
   globalServicesRoot.addChildren([globalServices, globalService]),
   fleetSourcesRoot.addChildren([fleetSources, fleetSource]),
+  imagePoliciesRoot.addChildren([imagePolicies, imagePolicy]),
   projectsRoot.addChildren([projects, project]),
   configurationRoot.addChildren([configuration, configSet, configBackend]),
   terminal,

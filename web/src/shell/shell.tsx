@@ -41,6 +41,7 @@ type Place =
   | "/rollouts"
   | "/global-services"
   | "/fleet-sources"
+  | "/image-policies"
   | "/projects"
   | "/configuration"
   | "/access"
@@ -55,6 +56,7 @@ const places: { to: Place; label: string; icon: IconName }[] = [
   { to: "/rollouts", label: text.rollouts, icon: "rollout" },
   { to: "/global-services", label: text.globalServices, icon: "global" },
   { to: "/fleet-sources", label: text.fleetSources, icon: "folder" },
+  { to: "/image-policies", label: text.imagePolicies, icon: "tag" },
   { to: "/projects", label: text.projects, icon: "project" },
   { to: "/configuration", label: text.configuration, icon: "sliders" },
   { to: "/access", label: text.access, icon: "key" },

@@ -20,6 +20,7 @@ import { Command } from "../../parts/command.tsx";
 import { LogLine } from "../../parts/line.tsx";
 import { Empty, ErrorState, Notice, Skeleton } from "../../parts/states.tsx";
 import { useTitle } from "../../shell/shell.tsx";
+import { condition } from "../../text/condition.ts";
 import { text } from "../../text/en.ts";
 
 import { metrics } from "../../text/metrics.ts";
@@ -103,15 +104,15 @@ export function ClusterPage() {
         >
           <Facts
             facts={[
-              [text.condition.services, text.condition.objectsOf(status?.servicesHealthy ?? 0, status?.services ?? 0)],
-              report && [text.condition.agent, text.condition.agentOf(report.agentVersion, status?.agentSkew)],
-              report && [text.condition.kubernetes, report.kubernetesVersion],
-              nodes && [text.condition.nodes, text.condition.nodesOf(nodes.ready, nodes.count)],
-              [text.condition.lastSeen, <Age key="age" at={ms(status?.lastSeenAt)} />],
+              [condition.services, condition.objectsOf(status?.servicesHealthy ?? 0, status?.services ?? 0)],
+              report && [condition.agent, condition.agentOf(report.agentVersion, status?.agentSkew)],
+              report && [condition.kubernetes, report.kubernetesVersion],
+              nodes && [condition.nodes, condition.nodesOf(nodes.ready, nodes.count)],
+              [condition.lastSeen, <Age key="age" at={ms(status?.lastSeenAt)} />],
               status?.removalsHeldSince && [
-                text.condition.removals,
+                condition.removals,
                 <span key="held">
-                  {text.condition.removalsHeld} <Age at={ms(status.removalsHeldSince)} />
+                  {condition.removalsHeld} <Age at={ms(status.removalsHeldSince)} />
                 </span>,
               ],
             ]}

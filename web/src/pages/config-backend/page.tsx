@@ -19,6 +19,7 @@ import { Button } from "../../parts/button.tsx";
 import { ExternalLink } from "../../parts/link.tsx";
 import { ErrorState, Skeleton } from "../../parts/states.tsx";
 import { useTitle } from "../../shell/shell.tsx";
+import { condition } from "../../text/condition.ts";
 import { text } from "../../text/en.ts";
 import { govern } from "../../text/govern.ts";
 import styles from "./page.module.css";
@@ -158,7 +159,7 @@ function Where({ backend }: { backend: ConfigBackend }) {
           [words.maxStale, spec?.maxStale ? text.span(Number(spec.maxStale.seconds)) : words.anyAge],
           [words.column.entries, text.number(status?.entries ?? 0)],
           [words.column.failing, text.number(status?.failing ?? 0)],
-          [words.column.read, status?.readTime ? <Age key="read" at={ms(status.readTime)} /> : text.condition.never],
+          [words.column.read, status?.readTime ? <Age key="read" at={ms(status.readTime)} /> : condition.never],
         ].map((fact) => (fact ? (fact as [string, string]) : undefined))}
       />
     </Card>

@@ -17,6 +17,7 @@ import { Age } from "../../parts/age.tsx";
 import { Badge } from "../../parts/badge.tsx";
 import { ErrorState, Notice, Skeleton } from "../../parts/states.tsx";
 import { useTitle } from "../../shell/shell.tsx";
+import { condition } from "../../text/condition.ts";
 import { delivery } from "../../text/delivery.ts";
 import { text } from "../../text/en.ts";
 import { SourceActions } from "./actions.tsx";
@@ -139,11 +140,8 @@ function Look({ name, source: { spec, status } }: { name: string; source: FleetS
               text.none
             ),
           ],
-          [words.looked, status?.lookedAt ? <Age key="looked" at={ms(status.lookedAt)} /> : text.condition.never],
-          [
-            words.equalSince,
-            status?.succeededAt ? <Age key="equal" at={ms(status.succeededAt)} /> : text.condition.never,
-          ],
+          [words.looked, status?.lookedAt ? <Age key="looked" at={ms(status.lookedAt)} /> : condition.never],
+          [words.equalSince, status?.succeededAt ? <Age key="equal" at={ms(status.succeededAt)} /> : condition.never],
           [words.counts, words.countsOf(status?.documents ?? 0, status?.managed ?? 0)],
           status !== undefined && status.failed > 0 && [words.column.failed, words.failedOf(status.failed)],
         ]}

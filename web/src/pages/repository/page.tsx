@@ -19,6 +19,7 @@ import { Badge } from "../../parts/badge.tsx";
 import { ExternalLink } from "../../parts/link.tsx";
 import { Empty, ErrorState, Notice, Skeleton } from "../../parts/states.tsx";
 import { useTitle } from "../../shell/shell.tsx";
+import { condition } from "../../text/condition.ts";
 import { text } from "../../text/en.ts";
 import { repositoryText } from "../../text/repository.ts";
 import { RepositoryActions, useRepositoryRights } from "./actions.tsx";
@@ -176,22 +177,16 @@ function Shown({
 const defaultPoll = 120_000;
 
 function mirrorFacts({ spec }: Repository, status: RepositoryState | undefined) {
-  const never = text.condition.never;
+  const never = condition.never;
   return [
-    [text.condition.fresh, status?.freshAt ? <Age key="fresh" at={ms(status.freshAt)} /> : never],
-    [text.condition.moved, status?.changedAt ? <Age key="moved" at={ms(status.changedAt)} /> : never],
-    [
-      text.condition.nextPoll,
-      status?.nextPollAt ? <Age key="poll" at={ms(status.nextPollAt)} /> : text.condition.nextPollNone,
-    ],
-    [
-      text.condition.pollInterval,
-      text.seconds((spec?.pollInterval ? durationMs(spec.pollInterval) : defaultPoll) / 1000),
-    ],
-    status !== undefined && status.failures > 0 && [text.condition.failures, text.number(status.failures)],
+    [condition.fresh, status?.freshAt ? <Age key="fresh" at={ms(status.freshAt)} /> : never],
+    [condition.moved, status?.changedAt ? <Age key="moved" at={ms(status.changedAt)} /> : never],
+    [condition.nextPoll, status?.nextPollAt ? <Age key="poll" at={ms(status.nextPollAt)} /> : condition.nextPollNone],
+    [condition.pollInterval, text.seconds((spec?.pollInterval ? durationMs(spec.pollInterval) : defaultPoll) / 1000)],
+    status !== undefined && status.failures > 0 && [condition.failures, text.number(status.failures)],
     status !== undefined &&
-      status.defaultBranch !== "" && [text.condition.defaultBranch, status.defaultBranch.replace(/^refs\/heads\//, "")],
-    status && [text.condition.refs, text.number(status.refCount)],
-    status && [text.condition.size, text.size(Number(status.diskBytes))],
+      status.defaultBranch !== "" && [condition.defaultBranch, status.defaultBranch.replace(/^refs\/heads\//, "")],
+    status && [condition.refs, text.number(status.refCount)],
+    status && [condition.size, text.size(Number(status.diskBytes))],
   ] as const satisfies readonly (readonly [string, React.ReactNode] | false | "" | undefined)[];
 }

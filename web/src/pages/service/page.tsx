@@ -30,6 +30,7 @@ import type { Tone } from "../../parts/phase.tsx";
 import { Empty, ErrorState, Notice, Skeleton } from "../../parts/states.tsx";
 import type { ServiceTab } from "../../shell/router.tsx";
 import { useTitle } from "../../shell/shell.tsx";
+import { condition } from "../../text/condition.ts";
 import { text } from "../../text/en.ts";
 import { metrics } from "../../text/metrics.ts";
 import { serviceText } from "../../text/service.ts";
@@ -285,33 +286,24 @@ function Overview({ service }: { service: Service }) {
       <Card title={text.conditions}>
         <Facts
           facts={[
-            [text.condition.synced, status?.synced ? text.condition.syncedYes : text.condition.syncedNo],
-            report?.counts && [
-              text.condition.objects,
-              text.condition.objectsOf(report.counts.healthy, report.counts.total),
-            ],
-            [
-              text.condition.applied,
-              report?.appliedAt ? <Age key="age" at={ms(report.appliedAt)} /> : text.condition.never,
-            ],
-            [
-              text.condition.drift,
-              drift.length > 0 ? text.condition.driftSome(drift.length) : text.condition.driftNone,
-            ],
+            [condition.synced, status?.synced ? condition.syncedYes : condition.syncedNo],
+            report?.counts && [condition.objects, condition.objectsOf(report.counts.healthy, report.counts.total)],
+            [condition.applied, report?.appliedAt ? <Age key="age" at={ms(report.appliedAt)} /> : condition.never],
+            [condition.drift, drift.length > 0 ? condition.driftSome(drift.length) : condition.driftNone],
             status?.syncRequest !== "" &&
-              status?.syncRequest !== report?.observedSyncRequest && [text.condition.sync, text.condition.syncWaits],
-            [text.condition.paused, <PauseOf key="paused" service={service} />],
-            spec?.dryRun && [text.condition.dryRun, text.condition.dryRunYes],
-            hold && hold.pinnedRevision > 0n && [text.condition.hold, <PinOf key="pin" hold={hold} />],
+              status?.syncRequest !== report?.observedSyncRequest && [condition.sync, condition.syncWaits],
+            [condition.paused, <PauseOf key="paused" service={service} />],
+            spec?.dryRun && [condition.dryRun, condition.dryRunYes],
+            hold && hold.pinnedRevision > 0n && [condition.hold, <PinOf key="pin" hold={hold} />],
             hold !== undefined &&
               hold.policy !== "" && [
-                text.condition.rollout,
+                condition.rollout,
                 <Link key="rollout" to="/rollouts/$" params={{ _splat: refIn(project, hold.policy) }}>
-                  {hold.waitsFor || text.condition.heldUntil(hold.policy)}
+                  {hold.waitsFor || condition.heldUntil(hold.policy)}
                 </Link>,
               ],
             globalService !== "" && [
-              text.condition.derivedFrom,
+              condition.derivedFrom,
               <Link key="global" to="/global-services/$" params={{ _splat: refIn(project, globalService) }}>
                 {globalService}
               </Link>,

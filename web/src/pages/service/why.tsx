@@ -26,6 +26,7 @@ import { Command } from "../../parts/command.tsx";
 import { LogLine } from "../../parts/line.tsx";
 import { Stale } from "../../parts/phase.tsx";
 import { Skeleton } from "../../parts/states.tsx";
+import { condition } from "../../text/condition.ts";
 import { text } from "../../text/en.ts";
 import { serviceText } from "../../text/service.ts";
 import { understand } from "../../text/understand.ts";
@@ -341,7 +342,7 @@ function Before({ name, service }: { name: string; service: Service }) {
             </code>
           </li>
         ))}
-        {drift.length > 5 && <li>{text.condition.driftSome(drift.length)}</li>}
+        {drift.length > 5 && <li>{condition.driftSome(drift.length)}</li>}
       </ul>
       <p>
         <Link from="/services/$" to="." search={{ tab: "revisions" }}>

@@ -52,6 +52,8 @@ func (p Pages) named(e notice.Event) string {
 		return p.at("global-services/", e.Named)
 	case notice.ConfigBackendFailing, notice.ConfigBackendRecovered:
 		return p.at("configuration/backends/", e.Named)
+	case notice.ImagePolicyFailing, notice.ImagePolicyRecovered:
+		return p.at("image-policies/", e.Named)
 	case notice.AccessRequestOpened, notice.AccessRequestEnded:
 		return p.at("access")
 	}

@@ -57,7 +57,7 @@ func TestPages(t *testing.T) {
 		}
 	}
 	slices.Sort(seen)
-	want := []string{"", "access", "clusters/example", "configuration/backends/example", "fleet-sources/example", "global-services/example", "repositories/example", "rollouts/example", "services/example"}
+	want := []string{"", "access", "clusters/example", "configuration/backends/example", "fleet-sources/example", "global-services/example", "image-policies/example", "repositories/example", "rollouts/example", "services/example"}
 	if got := slices.Compact(seen); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
