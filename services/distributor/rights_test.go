@@ -69,7 +69,7 @@ func allMethods() []protoreflect.MethodDescriptor {
 	for _, file := range []protoreflect.FileDescriptor{
 		fleetv1.File_leat_fleet_v1_fleet_proto, fleetv1.File_leat_fleet_v1_session_proto, fleetv1.File_leat_fleet_v1_keys_proto, fleetv1.File_leat_fleet_v1_notifier_proto, fleetv1.File_leat_fleet_v1_query_proto,
 		fleetv1.File_leat_fleet_v1_global_service_proto, fleetv1.File_leat_fleet_v1_rollout_proto, fleetv1.File_leat_fleet_v1_fleet_source_proto,
-		fleetv1.File_leat_fleet_v1_bootstrap_proto, fleetv1.File_leat_fleet_v1_access_request_proto,
+		fleetv1.File_leat_fleet_v1_bootstrap_proto, fleetv1.File_leat_fleet_v1_access_request_proto, fleetv1.File_leat_fleet_v1_image_policy_proto,
 		agentv1.File_leat_agent_v1_agent_proto, tunnelv1.File_leat_tunnel_v1_tunnel_proto,
 		distributorv1.File_leat_distributor_v1_distributor_proto, gitcachev1.File_leat_gitcache_v1_gitcache_proto,
 		gitcachev1.File_leat_gitcache_v1_replica_proto,

@@ -49,7 +49,7 @@ func TestTargets(t *testing.T) {
 	for _, file := range []protoreflect.FileDescriptor{
 		fleetv1.File_leat_fleet_v1_fleet_proto, fleetv1.File_leat_fleet_v1_session_proto, fleetv1.File_leat_fleet_v1_keys_proto,
 		fleetv1.File_leat_fleet_v1_notifier_proto, fleetv1.File_leat_fleet_v1_query_proto, fleetv1.File_leat_fleet_v1_global_service_proto, fleetv1.File_leat_fleet_v1_rollout_proto, fleetv1.File_leat_fleet_v1_fleet_source_proto,
-		fleetv1.File_leat_fleet_v1_bootstrap_proto, fleetv1.File_leat_fleet_v1_access_request_proto,
+		fleetv1.File_leat_fleet_v1_bootstrap_proto, fleetv1.File_leat_fleet_v1_access_request_proto, fleetv1.File_leat_fleet_v1_image_policy_proto,
 	} {
 		for i := range file.Services().Len() {
 			for all, j := file.Services().Get(i).Methods(), 0; j < all.Len(); j++ {
