@@ -52,7 +52,7 @@ func (e *nextEnds) nextOf(path string, at time.Time) time.Time {
 	return earlier(e.admitted.specFor(service).NextEnd(at), e.admitted.of(service.UID).NextEnd(at))
 }
 
-// earlier returns the earlier of two times; the zero time is none.
+// earlier returns the earlier of two ends. The zero time stands for no end.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

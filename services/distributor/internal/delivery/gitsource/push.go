@@ -19,9 +19,8 @@ import (
 // tagRefs begins the full names of tags.
 const tagRefs = "refs/tags/"
 
-// Tags returns the tags of an OCI repository as they were last polled, by name, without the ones that are held back. more is true if
-// there are more than limit. Errors are
-// *resolve.Failure, or the context's.
+// Tags returns the tags of an OCI repository as they were last polled, by name, without the ones that are held back. more is true
+// if there are more than limit. Errors are *resolve.Failure, or the context's.
 func (s *Source) Tags(ctx context.Context, repository string, limit int) (tags []string, more bool, err error) {
 	token := ""
 	for {

@@ -24,6 +24,8 @@ import (
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/leatdev/leat/services/distributor/internal/spine/imagetag"
 )
 
 // MaxFileBytes bounds a file, and MaxDepth how deep its values are nested.
@@ -55,7 +57,6 @@ var (
 	bom       = []byte("\ufeff")
 	// imageName is what may stand before the tag. It is lax: the committer wrote it.
 	imageName = regexp.MustCompile(`^[A-Za-z0-9]+([._:-]+[A-Za-z0-9]+)*(/[A-Za-z0-9]+([._-]+[A-Za-z0-9]+)*)*$`)
-	imageTag  = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$`)
 	digest    = regexp.MustCompile(`^[A-Za-z0-9+._-]+:[A-Za-z0-9=_-]+$`)
 	// notText are plain scalars that some version of YAML reads as something else than a text.
 	notText = regexp.MustCompile(`^(?i:y|n|yes|no|on|off|true|false|null|[0-9][0-9_]*(:[0-9_]+)*(\.[0-9_]*)?(e[-+]?[0-9_]*)?|[0-9_]+|0[xob][0-9a-f_]*|[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}.*)$`)
@@ -184,7 +185,7 @@ func nameOf(image string) (string, bool) {
 		return "", false
 	}
 	if i := strings.LastIndexByte(name, ':'); i > strings.LastIndexByte(name, '/') {
-		if !imageTag.MatchString(name[i+1:]) {
+		if !imagetag.IsTag(name[i+1:]) {
 			return "", false
 		}
 		name = name[:i]
