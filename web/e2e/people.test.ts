@@ -221,8 +221,11 @@ test("a person signs in with a provider, sees what their groups give, and is tol
   });
 
   await page.getByRole("button", { name: "Signed in as corp.carol" }).click();
+  // The page leaves the session at once. The cookie goes with the hub's answer.
+  const signedOut = page.waitForResponse(/SessionService\/SignOut$/);
   await page.getByRole("menuitem", { name: "Sign out" }).click();
   await page.getByRole("link", { name: "Continue with Example Corp" }).waitFor();
+  expect((await signedOut).status()).toBe(200);
   const cookies = async () => (await context.cookies(parts.origin)).map(({ name }) => name);
   expect(await cookies()).toEqual([]);
   expect(await parts.leat("get", "sessions")).not.toContain("carol");

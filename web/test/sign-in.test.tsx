@@ -133,7 +133,23 @@ test("signing out ends the session, and leaves nothing behind", async () => {
   await page.getByRole("button", { name: "Signed in as ada" }).click();
   await page.getByRole("menuitem", { name: "Sign out" }).click();
   await expect.element(page.getByLabelText("API token")).toBeVisible();
-  expect(signOut).toHaveBeenCalledTimes(1);
+  await vi.waitFor(() => expect(signOut).toHaveBeenCalledTimes(1));
+});
+
+test("signing out without an answer of the hub says that the session may go on, and tries again", async () => {
+  const signOut = vi.fn<() => object>(() => {
+    throw new ConnectError("", Code.Unavailable);
+  });
+  open("/", { sessions: { signOut } });
+  await page.getByRole("button", { name: "Signed in as ada" }).click();
+  await page.getByRole("menuitem", { name: "Sign out" }).click();
+  const notice = page.getByText("You may still be signed in", { exact: false });
+  await expect.element(notice).toBeVisible();
+  await expectAccessible();
+  signOut.mockImplementation(() => ({}));
+  await page.getByRole("button", { name: "Sign out again" }).click();
+  await expect.element(notice).not.toBeInTheDocument();
+  await vi.waitFor(() => expect(signOut).toHaveBeenCalledTimes(2));
 });
 
 test("a session that the hub has ended leads to the sign-in page, which says so", async () => {

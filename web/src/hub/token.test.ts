@@ -19,6 +19,7 @@ function start() {
     loseAnswer: false,
     proofs: [] as string[],
     audiences: [] as string[],
+    endSession: async () => ({}),
   };
   const answer = () => {
     state.exchanges += 1;
@@ -36,7 +37,7 @@ function start() {
         state.proofs.push(request.proof.value ?? "");
         return {};
       },
-      signOut: () => ({}),
+      signOut: () => state.endSession(),
     });
   });
   const tokens = createTokens({
@@ -107,6 +108,44 @@ test("after signing out there is no token", async () => {
   await tokens.signOut();
   await expect(tokens.token()).rejects.toMatchObject({ code: Code.Unauthenticated });
   expect(tokens.current()).toEqual({ state: "out", wasIn: false });
+});
+
+test("a sign-out that the hub does not confirm stays pending, and can be tried again", async () => {
+  const { tokens, state } = start();
+  await tokens.resume();
+  state.endSession = () => Promise.reject(new ConnectError("", Code.Unavailable));
+  await expect(tokens.signOut()).rejects.toMatchObject({ code: Code.Unavailable });
+  expect(tokens.current()).toEqual({ state: "out", wasIn: false, isPending: true });
+  await expect(tokens.token()).rejects.toMatchObject({ code: Code.Unauthenticated });
+
+  const ended = vi.fn(async () => ({}));
+  state.endSession = ended;
+  await tokens.signOut();
+  expect(tokens.current()).toEqual({ state: "out", wasIn: false });
+  await tokens.signOut();
+  expect(ended).toHaveBeenCalledTimes(1);
+
+  // A session that had ended before leaves nothing to do.
+  await tokens.resume();
+  state.endSession = () => Promise.reject(new ConnectError("ended", Code.Unauthenticated));
+  await tokens.signOut();
+  expect(tokens.current()).toEqual({ state: "out", wasIn: false });
+});
+
+test("a new session begins after the end of the one before, which takes the cookie of the browser", async () => {
+  const { tokens, state } = start();
+  await tokens.resume();
+  const { promise, reject } = Promise.withResolvers<Record<string, never>>();
+  state.endSession = () => promise;
+  const left = tokens.signOut();
+  const signedIn = tokens.signIn({ case: "apiToken", value: "leatpat_secret" });
+  await vi.advanceTimersByTimeAsync(1000);
+  expect(state.proofs).toEqual([]);
+  reject(new ConnectError("", Code.Unavailable));
+  await expect(left).rejects.toMatchObject({ code: Code.Unavailable });
+  await signedIn;
+  expect(state.proofs).toEqual(["leatpat_secret"]);
+  expect(tokens.current().state).toBe("in");
 });
 
 test("a browser that keeps no cookie is told why it is not signed in", async () => {

@@ -23,8 +23,11 @@ export interface Person {
 export type SignInState =
   | { state: "unknown" }
   | { state: "in"; person: Person }
-  /** wasIn: a session has just ended, so that the page says so. */
-  | { state: "out"; wasIn: boolean };
+  /**
+   * wasIn: a session has just ended, so that the page says so. isPending: the person has signed out, and the hub has not
+   * confirmed it, so the browser may still hold the session's cookie.
+   */
+  | { state: "out"; wasIn: boolean; isPending?: boolean };
 
 /** Audience is the service of the hub that a token is for: the distributor, or the tunnel, which leads to clusters. */
 export type Audience = "distributor" | "tunnel";
@@ -36,6 +39,7 @@ export interface Tokens {
   resume(): Promise<boolean>;
   /** Trades an API token, or the one-time code of a signed-in link, for a session of this browser. It keeps neither. */
   signIn(proof: Proof): Promise<void>;
+  /** Ends the session. The page leaves it at once. If the hub cannot be asked, the state is pending, and the person can try again. */
   signOut(): Promise<void>;
   /** Forgets the token, because the hub has refused it. */
   expire(): void;
@@ -112,6 +116,8 @@ export function createTokens({ sessions, tabs = noTabs, now = Date.now, random =
   let tunnel: { access?: { token: string; endsAt: number }; renewing?: Promise<string> } = {};
   let timer: ReturnType<typeof setTimeout> | undefined;
   let signIn: SignInState = { state: "unknown" };
+  // The end of a session makes the browser forget the cookie that it then has, so a new session waits for it.
+  let ending: Promise<void> = Promise.resolve();
   const listeners = new Set<() => void>();
   const renewals = new Set<() => void>();
   const awaited = new Set<() => void>();
@@ -230,6 +236,20 @@ export function createTokens({ sessions, tabs = noTabs, now = Date.now, random =
     set({ state: "in", person: { name: session?.person ?? "", groups: session?.groups ?? [] } });
   }
 
+  /** Ends the browser's session at the hub. left: the state since the person has left the page. */
+  async function end(left: SignInState) {
+    try {
+      await sessions.signOut({}, { timeoutMs: callLasts });
+    } catch (error) {
+      const { code } = ConnectError.from(error);
+      // Without a session there is nothing to end.
+      if (code === Code.Unauthenticated || code === Code.InvalidArgument) return;
+      // Who has signed in meanwhile stays so.
+      if (signIn === left) set({ state: "out", wasIn: false, isPending: true });
+      throw error;
+    }
+  }
+
   async function resume() {
     try {
       await begin();
@@ -278,6 +298,7 @@ export function createTokens({ sessions, tabs = noTabs, now = Date.now, random =
     resume,
 
     async signIn(proof) {
+      await ending;
       await sessions.signIn({ proof });
       try {
         await begin();
@@ -292,11 +313,13 @@ export function createTokens({ sessions, tabs = noTabs, now = Date.now, random =
 
     async signOut() {
       const last = held;
+      if (!last && !(signIn.state === "out" && signIn.isPending)) return;
       leave({ state: "out", wasIn: false });
-      if (!last) return;
       // The other tabs leave at once, also where the hub does not answer.
-      tell({ kind: "out", session: last.session });
-      await sessions.signOut({});
+      if (last) tell({ kind: "out", session: last.session });
+      const own = end(signIn);
+      ending = own.catch(() => {});
+      await own;
     },
 
     expire() {

@@ -14,6 +14,8 @@ export const signInText = {
   apiTokenEmpty: "Paste a token first.",
   codeUsed: "The link has been used, or is too old. Make another one, or sign in below.",
   sessionEnded: "Your session has ended. Sign in again to continue where you were.",
+  notSignedOut: "You may still be signed in: the hub did not confirm that your session has ended.",
+  signOutAgain: "Sign out again",
   methodsFailed: "The hub does not answer, so its ways to sign in are not known yet.",
   linkCommand: "A signed-in link",
 };

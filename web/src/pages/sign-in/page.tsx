@@ -98,6 +98,11 @@ export function SignInPage() {
           {signIn.state === "out" && signIn.wasIn && !failure && (
             <Notice tone="idle" icon="clock" title={signInText.sessionEnded} />
           )}
+          {signIn.state === "out" && signIn.isPending && (
+            <Notice tone="bad" icon="offline" title={signInText.notSignedOut}>
+              <Button onClick={() => hub.tokens.signOut().catch(() => {})}>{signInText.signOutAgain}</Button>
+            </Notice>
+          )}
           {isCodeRefused && <Notice tone="bad" icon="cross" title={signInText.codeUsed} />}
           {isHubAway && !failure && <Notice tone="warn" icon="offline" title={signInText.methodsFailed} />}
           {failure && (
