@@ -3,6 +3,7 @@
 
 import { playwright } from "@vitest/browser-playwright";
 import { defineConfig, mergeConfig } from "vitest/config";
+import { flaky, retry } from "./build/flaky.js";
 import vite from "./vite.config.ts";
 
 // Debian's browser, because Playwright's own is a download of its own. As root it runs without its sandbox.
@@ -27,6 +28,8 @@ export default mergeConfig(
       testTimeout: 120_000,
       hookTimeout: 120_000,
       expect: { poll: { timeout: 100_000 } },
+      retry,
+      reporters: ["default", flaky("web")],
       projects: [
         {
           extends: true,

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import { defineConfig } from "vitest/config";
+import { flaky, retry } from "./build/flaky.js";
 
 // A whole hub with a cluster, and the UI that it embeds: `make ui-story` builds both first.
 export default defineConfig({
@@ -10,5 +11,7 @@ export default defineConfig({
     // A busy machine is slow, not broken: only a hang reaches these.
     testTimeout: 600_000,
     hookTimeout: 600_000,
+    retry,
+    reporters: ["default", flaky("web-story")],
   },
 });
