@@ -121,24 +121,42 @@ func (r *reader) stream(name string, from io.Reader) error {
 	if r.bytes += len(content); r.bytes > maxContent {
 		return fmt.Errorf("the files have more than %d MiB together; import them in parts", maxContent>>20)
 	}
+	unreadable := func(err error) string {
+		if bytes.Contains(content, []byte("{{")) {
+			return "the file is a template; import what it renders to"
+		}
+		return "the file is not YAML: " + strings.TrimPrefix(err.Error(), "yaml: ")
+	}
 	decoder := yamlv3.NewDecoder(bytes.NewReader(content))
+	failed := false
 	for {
 		var node yamlv3.Node
-		err := decoder.Decode(&node)
-		switch {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil && bytes.Contains(content, []byte("{{")):
-			fail(name, "the file is a template; import what it renders to")
-			return nil
-		case err != nil:
-			fail(name, "the file is not YAML: "+strings.TrimPrefix(err.Error(), "yaml: "))
+		if err := decoder.Decode(&node); err != nil {
+			if !errors.Is(err, io.EOF) {
+				fail(name, unreadable(err))
+			}
 			return nil
 		}
-		if err := r.document(name, &node); err != nil {
+		if !isMapping(&node) {
+			continue // a list of patches, for example, is not an object of the tool
+		}
+		origin := fmt.Sprintf("%s:%d", name, max(node.Content[0].Line, 1)) // of the object, not of the marker in front of it
+		values, err := objectOf(&node)
+		if err != nil {
+			if !failed { // one entry for each file, of which the first document is enough to look at it
+				fail(origin, unreadable(err))
+			}
+			failed = true
+			continue
+		}
+		if err := r.take(&unstructured.Unstructured{Object: values}, origin); err != nil {
 			return err
 		}
 	}
+}
+
+func isMapping(document *yamlv3.Node) bool {
+	return len(document.Content) > 0 && document.Content[0].Kind == yamlv3.MappingNode
 }
 
 // fail notes that a file, or what begins at a line of it, cannot be read.
@@ -148,29 +166,14 @@ func (r *reader) fail(origin, reason string) {
 	})
 }
 
-// document takes the objects of a document of YAML: one, or those of a list as kubectl prints it.
-func (r *reader) document(name string, node *yamlv3.Node) error {
-	line := node.Line
-	if len(node.Content) > 0 {
-		line = node.Content[0].Line // of the object, not of the marker in front of it
-	}
-	origin := fmt.Sprintf("%s:%d", name, max(line, 1))
-	// A list of patches, for example, is not an object of the tool.
-	values, isObject := objectOf(node)
-	if !isObject {
-		return nil
-	}
-	return r.take(&unstructured.Unstructured{Object: values}, origin)
-}
-
 // objectOf returns the values of a document as Kubernetes reads it, by way of JSON and as YAML 1.1: a value must be the one
 // that the other tool has read.
-func objectOf(node *yamlv3.Node) (values map[string]any, isObject bool) {
+func objectOf(node *yamlv3.Node) (values map[string]any, err error) {
 	text, err := yamlv3.Marshal(node)
 	if err == nil {
 		err = yaml.Unmarshal(text, &values)
 	}
-	return values, err == nil
+	return values, err
 }
 
 // take keeps an object that the import reads, and those of a list.

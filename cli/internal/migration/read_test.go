@@ -51,6 +51,7 @@ func TestRead(t *testing.T) {
 		"other.yaml":         "{{ not yaml: [",
 		"template.yaml":      "apiVersion: tool.example/v1\n{{ if .x }}\nkind: A\n",
 		"broken.yaml":        "apiVersion: tool.example/v1\nkind: [A\n",
+		"values.yaml":        "apiVersion: tool.example/v1\nkind: A\nmetadata: {name: {{.Name}}}\n---\n{? [a]: b}\n---\napiVersion: tool.example/v1\nkind: A\nmetadata: {name: eight}\n",
 		"patches.yaml":       "# tool.example/\n- op: add\n  path: /x\n",
 		"brokenmap.yaml":     "kind: ConfigMap\nx: [",
 		"notes.txt":          "apiVersion: tool.example/v1\nkind: A\nmetadata: {name: four}\n",
@@ -70,7 +71,7 @@ func TestRead(t *testing.T) {
 		got = append(got, o.String()+" "+strings.TrimPrefix(o.Origin, top+"/"))
 	}
 	want := []string{
-		"A x/one a.yaml:2", "A two a.yaml:9", "A three deep/list.json:1", "ConfigMap map map.yml:1", "A six old/yaml11/on.yaml:1", "A four notes.txt:1",
+		"A x/one a.yaml:2", "A two a.yaml:9", "A three deep/list.json:1", "ConfigMap map map.yml:1", "A six old/yaml11/on.yaml:1", "A eight values.yaml:7", "A four notes.txt:1",
 		"A seven standard input:1",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -82,6 +83,7 @@ func TestRead(t *testing.T) {
 	}
 	if want := []string{
 		"broken.yaml: the file is not YAML: line 1: did not find expected ',' or ']'", "template.yaml: the file is a template; import what it renders to",
+		"values.yaml:1: the file is a template; import what it renders to",
 	}; !slices.Equal(failed, want) {
 		t.Errorf("got %q, want %q", failed, want)
 	}
