@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/leatdev/leat/test/release/archive"
 	"github.com/leatdev/leat/test/release/ocilayout"
@@ -67,7 +68,9 @@ func (p program) variant(top string, b built) ocilayout.Variant {
 }
 
 // ImageSize returns the bytes that a registry stores of the image of a program for a platform, made of
-// the checkout at top as it is, with changes that are not committed.
+// the checkout at top as it is, with changes that are not committed. The program is compiled in the
+// workspace, where its packages have been compiled for the tests: without it, their paths contain a
+// version, so all of them are compiled again. The sources are the same, as .ci/run checks.
 func ImageSize(ctx context.Context, top, name string, platform Platform) (size int64, err error) {
 	top, err = filepath.Abs(top) // go compiles in folders of the checkout
 	if err != nil {
@@ -86,6 +89,7 @@ func ImageSize(ctx context.Context, top, name string, platform Platform) (size i
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
+	p.image.Compile.Env = slices.DeleteFunc(p.image.Compile.Env, func(variable string) bool { return variable == "GOWORK=off" })
 	b := built{platform: platform, path: filepath.Join(work, "program")}
 	if err := p.compile(ctx, top, platform, b.path); err != nil {
 		return 0, err
