@@ -24,6 +24,10 @@ OUTSIDE := github.com/leatdev/leat/(test/(arch|release.*|supply)|render/wasm)
 # quarter of the time without it. test/runs/sequential says which packages these are; nobody lists them.
 SEQUENTIAL := $(GO) list -json=ImportPath,Dir,GoFiles,TestGoFiles,XTestGoFiles,Imports,TestImports,XTestImports work | $(GO) run ./test/runs/cmd/leat-sequential
 
+# Prints the packages without tests. go test compiles them, too: with the race detector, that would be all which only programs
+# link, such as SQL, CUE and Jsonnet, for no test.
+UNTESTED := $(GO) list -f '{{if not (or .TestGoFiles .XTestGoFiles)}}{{.ImportPath}}{{end}}' work
+
 # Whole hubs and services, databases, API servers, renderers, and packages that compute: with the race detector, their
 # tests take up to three times as long. What they link is compiled a second time for it: without these packages it is half
 # as much, since Helm, CUE, SQL and most of Kubernetes' client are not among it. The detector watches the tests of the
@@ -127,7 +131,7 @@ test: system browser needs $(if $(filter work,$(PKG)),ui-test ui-story) ## Run e
 	@echo "==> go test (every module, most with -race, -shuffle=$(SEED); the first run compiles for some minutes)"
 ifeq ($(PKG),work)
 	@failed=0; order() { grep -E '^$(LONGEST)$$' "$$1"; grep -E '^$(FIRST)$$' "$$1" | grep -vE '^$(LONGEST)$$'; grep -vE '^$(FIRST)$$' "$$1"; }; mkdir -p .test; $(GO) list work | grep -vE '^$(SIEGES)$$' >.test/all; \
-		{ grep -E '^($(OUTSIDE)|$(UNRACED))$$' .test/all; $(SEQUENTIAL); } | sort -u >.test/unraced; grep -vxFf .test/unraced .test/all >.test/raced; \
+		{ grep -E '^($(OUTSIDE)|$(UNRACED))$$' .test/all; $(SEQUENTIAL); $(UNTESTED); } | sort -u >.test/unraced; grep -vxFf .test/unraced .test/all >.test/raced; \
 		$(ROOMY) $(TEST) outside "$$(order .test/unraced)" $(FLAGS) || failed=1; \
 		$(ROOMY) $(WITHRACE) $(TEST) test "$$(order .test/raced)" $(FLAGS) $(RACE) || failed=1; exit $$failed
 else
