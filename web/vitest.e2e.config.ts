@@ -11,6 +11,7 @@ export default defineConfig({
     // A busy machine is slow, not broken: only a hang reaches these.
     testTimeout: 600_000,
     hookTimeout: 600_000,
+    expect: { poll: { timeout: 300_000 } },
     retry,
     reporters: ["default", flaky("web-story")],
   },

@@ -261,7 +261,9 @@ async function agree(page: Page, verb: string, reason: string) {
 
 test("a person agrees to deletions that the agent's guard holds back, and they are done", async () => {
   const page = await open("/services/stall@edge", parts.admin);
-  await page.getByText("Healthy").first().waitFor();
+  // How many objects are healthy is in the page, too, from the beginning.
+  const phase = page.getByText("Healthy", { exact: true }).first();
+  await phase.waitFor();
   git.push({ "stall/web.yaml": () => undefined, "stall/settings.yaml": () => undefined });
   await page.getByRole("button", { name: "Sync now" }).click();
   await page.getByRole("heading", { name: "Deletions that wait for a person" }).waitFor();
@@ -280,7 +282,8 @@ test("a person agrees to deletions that the agent's guard holds back, and they a
   await dialog.getByRole("textbox").first().fill("stall@edge");
   await agree(page, "Delete 5 objects", "the stall has closed");
   await page.getByRole("heading", { name: "Deletions that wait for a person" }).waitFor({ state: "detached" });
-  await page.getByText("Healthy").first().waitFor();
+  // The list goes when the agent begins, and this comes when it has ended.
+  await phase.waitFor();
   cluster.kubectl("wait", "--for=delete", "deployment/web", "-n", "stall", "--timeout=240s");
   expect(left()).toBe("");
 });
