@@ -157,11 +157,12 @@ test("each page says which part is gone, and goes on when it is back", async () 
   await objects.getByRole("row", { name: /Deployment web/ }).waitFor();
   const repository = await open("/repositories/demo");
   await repository.getByRole("button", { name: "Fetch now", exact: true }).click();
+  // Which answer it is depends on whether gitcache has lost its leases by then. One that is good leaves after seconds, so
+  // it is found and read in one step.
   const answer = repository
-    .locator("[role=alert], [role=status]")
-    .filter({ hasText: /demo|gitcache|Redis|lease/i })
+    .locator("[role=alert]:not(:empty)")
+    .or(repository.getByText("demo is as its upstream."))
     .first();
-  await answer.waitFor();
   seconds.push(`redis gone, fetch now: ${(await answer.textContent())?.slice(0, 200)}`);
   await parts.run("redis");
   process.stdout.write(`${seconds.join("\n")}\n`);
