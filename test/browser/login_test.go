@@ -37,6 +37,15 @@ func (b *tab) typeAtProvider(t *testing.T, name string) {
 	b.press(t, kb.Enter)
 }
 
+// typeCode types the code of a device at the hub's page, whose field has the focus. The browser gives
+// it the focus with the first frame that it draws, and loses keys that come before.
+func (b *tab) typeCode(t *testing.T, code string) {
+	t.Helper()
+	b.awaitThat(t, "document.activeElement?.getAttribute('name') === 'code'")
+	b.press(t, code)
+	b.press(t, kb.Enter)
+}
+
 // signIn signs in at the hub's page.
 func (h *hub) signIn(t *testing.T, b *tab, name string) {
 	t.Helper()
@@ -182,8 +191,7 @@ func TestDeviceTypedInABrowser(t *testing.T) {
 	b.open(t, device.GetVerificationUrl())
 	b.await(t, "Type the code")
 	b.checkPage(t, "button Go on", "textbox Code")
-	b.press(t, strings.ToLower(device.GetUserCode())) // the field has the focus
-	b.press(t, kb.Enter)
+	b.typeCode(t, strings.ToLower(device.GetUserCode()))
 	b.await(t, "Sign in the machine that shows "+device.GetUserCode()+"?")
 	b.checkPage(t, "link Sign in with corp")
 	b.press(t, kb.Tab)
