@@ -149,7 +149,8 @@ describe("a fleet source", () => {
     await expect
       .element(button("Confirm removals"))
       .toHaveAttribute("title", expect.stringContaining("No binding lets you confirm fleetsources here."));
-    (button("Confirm removals").element() as HTMLElement).click();
+    // By the browser, which returns when the page has drawn what a click opens.
+    await button("Confirm removals").click({ force: true });
     expect(page.getByRole("dialog").elements()).toHaveLength(0);
   });
 });
