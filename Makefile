@@ -127,11 +127,10 @@ quick: $(BIN)/gotestsum ## Run the tests that start no server, no browser and no
 	@failed=0; $(ROOMY) $(TEST) quick "$$(tools/test/quick.sh)" $(FAST) -timeout 10m || failed=1; \
 		$(ROOMY) $(TEST) rules ./test/arch $(FAST) -count=1 || failed=1; exit $$failed
 
-test: system browser needs $(if $(filter work,$(PKG)),ui-test ui-story) ## Run every module's tests but sieges, most of them with the race detector, in an order by SEED, and those of the web UI, also in a whole leat up
+test: system browser needs $(if $(filter work,$(PKG)),ui-beside) ## Run every module's tests but sieges, most of them with the race detector, in an order by SEED, and those of the web UI, also in a whole leat up
 	@echo "==> go test (every module, most with -race, -shuffle=$(SEED); the first run compiles for some minutes)"
 ifeq ($(PKG),work)
-	@failed=0; order() { grep -E '^$(LONGEST)$$' "$$1"; grep -E '^$(FIRST)$$' "$$1" | grep -vE '^$(LONGEST)$$'; grep -vE '^$(FIRST)$$' "$$1"; }; mkdir -p .test; $(GO) list work | grep -vE '^$(SIEGES)$$' >.test/all; \
-		{ grep -E '^($(OUTSIDE)|$(UNRACED))$$' .test/all; $(SEQUENTIAL); $(UNTESTED); } | sort -u >.test/unraced; grep -vxFf .test/unraced .test/all >.test/raced; \
+	@failed=0; order() { grep -E '^$(LONGEST)$$' "$$1"; grep -E '^$(FIRST)$$' "$$1" | grep -vE '^$(LONGEST)$$'; grep -vE '^$(FIRST)$$' "$$1"; }; \
 		$(ROOMY) $(TEST) outside "$$(order .test/unraced)" $(FLAGS) || failed=1; \
 		$(ROOMY) $(WITHRACE) $(TEST) test "$$(order .test/raced)" $(FLAGS) $(RACE) || failed=1; exit $$failed
 else
@@ -272,6 +271,26 @@ needs: | system
 	@$(MAKE) --no-print-directory -j2 --output-sync=line needs-programs $(if $(filter work,$(PKG)),ui)
 needs-programs:
 	@for program in kube registry grpcurl $(BIN)/gotestsum; do $(MAKE) -s --no-print-directory $$program || exit 1; done
+
+# The tests of the web UI keep one page of a browser busy, and wait for clusters. Packages compile beside them, on what they
+# leave of the cores. Nothing links, since Go keeps no program. It ends with these tests: go test compiles what is left.
+.PHONY: ui-beside ahead packages
+ui-beside: packages programs $(BIN)/leat
+	@setsid nice -n 19 $(MAKE) -s --no-print-directory ahead >.test/ahead.log 2>&1 & ahead=$$!; \
+		trap 'kill -- -$$ahead 2>/dev/null; wait; rm -rf .test/ahead' EXIT; trap 'exit 130' INT; trap 'exit 143' TERM; \
+		$(MAKE) --no-print-directory ui-test ui-story
+
+# Compiles packages and their tests. What does not compile is reported by go test.
+ahead: export GOTMPDIR := $(CURDIR)/.test/ahead
+ahead:
+	@mkdir -p $(GOTMPDIR)
+	-@$(ROOMY) $(GO) list -export -test $$(cat .test/unraced)
+	-@$(ROOMY) $(WITHRACE) $(GO) list -export -test $(RACE) $$(cat .test/raced)
+
+# Lists the packages to test, without the race detector and with it.
+packages:
+	@mkdir -p .test; $(GO) list work | grep -vE '^$(SIEGES)$$' >.test/all; \
+		{ grep -E '^($(OUTSIDE)|$(UNRACED))$$' .test/all; $(SEQUENTIAL); $(UNTESTED); } | sort -u >.test/unraced; grep -vxFf .test/unraced .test/all >.test/raced
 
 kube: ## Build the Kubernetes control plane for tests and demos, once
 	@echo "==> Kubernetes control plane (built once, some minutes; then cached)"
