@@ -142,6 +142,8 @@ describe("many services at once", () => {
     await confirm("Pause");
     await expect.poll(() => applied.length).toBe(4);
     expect(applied.every(([, isPaused, reason]) => isPaused && reason === "OPS-7")).toBe(true);
+    // The selection goes with the last answer. Another one before that would go with it.
+    await expect.element(bar()).not.toBeInTheDocument();
     await page.getByRole("checkbox", { name: "Select all 6 that match" }).click();
     await press("Resume");
     await expect.element(dialog().getByRole("heading", { name: "Resume 2 services" })).toBeVisible();

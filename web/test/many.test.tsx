@@ -160,7 +160,9 @@ describe("a question to several clusters", () => {
     await expectAccessible();
     await page.getByRole("combobox", { name: "Kind" }).fill("deploy");
     await page.getByRole("button", { name: "Show" }).click();
-    expect(router.state.location.search).toEqual({ kind: "deployments.apps", filter: "region=eu" });
+    await expect
+      .poll(() => router.state.location.search, polling)
+      .toEqual({ kind: "deployments.apps", filter: "region=eu" });
   });
 
   test("ends when nobody looks any more", async () => {

@@ -110,7 +110,7 @@ describe("nodes", () => {
     expect(router.state.location.search).toEqual({ nodes: true });
     await expectAccessible();
     await page.getByRole("button", { name: "Hide CPU and memory of nodes" }).click();
-    expect(router.state.location.search).toEqual({});
+    await expect.poll(() => router.state.location.search).toEqual({});
   });
 
   test.each([

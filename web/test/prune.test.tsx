@@ -101,6 +101,7 @@ describe("deletions that the guard holds back", () => {
   test("three objects in a cluster that nothing protects are one press", async () => {
     const applied = openGuarded(guarded(3));
     await button("Confirm deletions").click();
+    await expect.element(dialog().getByRole("button", { name: "Delete 3 objects" })).toBeVisible();
     expect(dialog().getByRole("textbox").elements()).toHaveLength(1);
     await dialog().getByRole("button", { name: "Delete 3 objects" }).click();
     await expect.poll(() => applied.length).toBe(1);

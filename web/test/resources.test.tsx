@@ -117,7 +117,7 @@ describe("the objects of a kind", () => {
     await userEvent.type(page.getByLabelText("Fields"), "metadata.name=cart");
     await page.getByRole("button", { name: "Show" }).click();
     const asked = { namespace: "shop", labels: "app in (a,b)", fields: "metadata.name=cart" };
-    expect(router.state.location.search).toEqual({ kind: "configmaps", ...asked });
+    await expect.poll(() => router.state.location.search).toEqual({ kind: "configmaps", ...asked });
     await expect
       .element(
         page.getByText(

@@ -56,12 +56,14 @@ describe("a terminal", () => {
     await expectAccessible();
     await page.getByRole("combobox", { name: "Shell" }).selectOptions("bash");
     await page.getByRole("combobox", { name: "Container" }).selectOptions("web");
-    expect(router.state.location.search).toEqual({
-      namespace: "shop",
-      pod: "cart-7d4b9-aaaaa",
-      container: "web",
-      command: "bash",
-    });
+    await expect
+      .poll(() => router.state.location.search)
+      .toEqual({
+        namespace: "shop",
+        pod: "cart-7d4b9-aaaaa",
+        container: "web",
+        command: "bash",
+      });
     expect(sockets).toEqual([]);
     expect(reviews).toMatchObject([
       { spec: { resourceAttributes: { verb: "get", resource: "pods", subresource: "exec", namespace: "shop" } } },

@@ -37,7 +37,7 @@ describe("why", () => {
       .element(page.getByText("Container web · OOMKilled · exit code 137 · 12 restarts", { exact: false }))
       .toBeVisible();
     expect(part("What is wrong").textContent).toContain("cart-7d4b9-bbbbb");
-    expect(part("What changed before").textContent).toContain("Revision 7");
+    await expect.poll(() => part("What changed before").textContent).toContain("Revision 7");
     expect(part("What changed before").textContent).toContain("spec.replicas");
     expect(page.getByText("of another service").elements()).toHaveLength(0);
     await expect
@@ -87,7 +87,7 @@ describe("why", () => {
     expect(router.state.location.search).toEqual({ why: false });
     const before = asked.length;
     await page.getByRole("tab", { name: "Revisions" }).click();
-    expect(router.state.location.search).toEqual({ why: false, tab: "revisions" });
+    await expect.poll(() => router.state.location.search).toEqual({ why: false, tab: "revisions" });
     expect(asked).toHaveLength(before);
   });
 
