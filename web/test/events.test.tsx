@@ -55,6 +55,7 @@ describe("a service's events", () => {
 
   test("warnings alone, by the address", async () => {
     const { router } = open("/services/cart@berlin?tab=events", { agent, ...clusterApi({ events }) });
+    await expect.element(page.getByText("Successfully assigned")).toBeVisible();
     await page.getByRole("checkbox", { name: "Warnings only" }).click();
     await expect.element(page.getByText("Successfully assigned")).not.toBeInTheDocument();
     await expect.element(page.getByText("Back-off restarting failed container")).toBeVisible();

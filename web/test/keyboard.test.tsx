@@ -245,7 +245,9 @@ describe("by the keyboard alone", () => {
       },
     });
     await expect.element(page.getByRole("heading", { level: 1, name: "6 problems need attention" })).toBeVisible();
-    await press(":acc");
+    await press(":");
+    await expect.element(page.getByRole("combobox", { name: "Go to" })).toHaveFocus();
+    await press("acc");
     await expect.element(page.getByRole("option", { name: "Access" })).toHaveAttribute("aria-selected", "true");
     await press("{Enter}");
     await expect.poll(() => router.state.location.pathname).toBe("/access");
