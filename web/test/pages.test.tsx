@@ -8,7 +8,7 @@ import { describe, expect, test } from "vitest";
 import { page, userEvent } from "vitest/browser";
 import { App } from "../src/app.tsx";
 import { GetFleetStatusResponseSchema } from "../src/gen/leat/fleet/v1/query_pb";
-import type { Service } from "../src/gen/leat/fleet/v1/resources_pb";
+import { RevisionOutcome, type Service } from "../src/gen/leat/fleet/v1/resources_pb";
 import { ServicePhase } from "../src/gen/leat/type/v1/state_pb";
 import { makeRouter } from "../src/shell/router.tsx";
 import { text } from "../src/text/en.ts";
@@ -220,6 +220,33 @@ describe("a service", () => {
     await expectAccessible();
     await page.getByRole("tab", { name: "Overview" }).click();
     await expect.poll(() => router.state.location.search).toEqual({});
+  });
+
+  test("a revision that is healthy some time after it was applied says so without a reload", async () => {
+    const document = serviceDocument();
+    const { status } = document.object.value as Service;
+    if (!status?.report) throw new Error("the service has no report");
+    status.phase = status.report.phase = ServicePhase.PROGRESSING;
+    let outcome = RevisionOutcome.UNSPECIFIED;
+    const pushed = Promise.withResolvers<void>();
+    open("/services/cart@berlin?tab=revisions", {
+      fleet: {
+        get: () => ({ document }),
+        async *watch() {
+          yield { document };
+          await pushed.promise;
+          yield { document };
+          await new Promise(() => {});
+        },
+        listRevisions: () => ({ revisions: [{ number: 7n, outcome, commits: ["8".repeat(40)] }] }),
+      },
+    });
+    await expect.element(page.getByRole("row", { name: /^7 In progress/ })).toBeVisible();
+    // The agent observes the same revision as before.
+    outcome = RevisionOutcome.HEALTHY;
+    status.phase = status.report.phase = ServicePhase.HEALTHY;
+    pushed.resolve();
+    await expect.element(page.getByRole("row", { name: /^7 Healthy/ })).toBeVisible();
   });
 
   test("a revision leads to its trace, and no agent's text does", async () => {

@@ -12,10 +12,11 @@ import { PauseOf, PinOf } from "../../fleet/pause.tsx";
 import { refIn, shellQuote, splitService } from "../../fleet/refs.ts";
 import { phaseSince } from "../../fleet/since.ts";
 import { Table } from "../../fleet/table.tsx";
-import type { Revision, Service } from "../../gen/leat/fleet/v1/resources_pb";
+import type { Service } from "../../gen/leat/fleet/v1/resources_pb";
 import { RevisionOutcome } from "../../gen/leat/fleet/v1/resources_pb";
 import type { GitRef } from "../../gen/leat/type/v1/source_pb";
 import { ServicePhase } from "../../gen/leat/type/v1/state_pb";
+import { useAnswer } from "../../hub/answer.ts";
 import { useHub } from "../../hub/hub.ts";
 import { type Link as LinkState, useLive } from "../../hub/live.ts";
 import { objectSource } from "../../hub/object.ts";
@@ -210,13 +211,13 @@ function Shown({ name: ref, service, link }: { name: string; service: Service; l
           {
             id: "revisions",
             label: serviceText.revisions,
-            // The digest of what is applied is what a new revision changes.
+            // The digest of what is applied is what a new revision changes, and the agent's phase is how the latest ends.
             content: (
               <Revisions
                 name={ref}
                 service={service}
                 refused={refused("rollback")}
-                version={report?.observedSpecDigest + (report?.observedCommits ?? []).join()}
+                version={JSON.stringify([report?.observedSpecDigest, report?.observedCommits, report?.phase])}
               />
             ),
           },
@@ -377,16 +378,15 @@ function Revisions({
 }) {
   const hub = useHub();
   const [step, setStep] = useState<Step>();
-  const { value, failure, store } = useLive<Revision[]>(
-    `revisions ${name} ${version}`,
-    () => ({
-      load: async (signal) => (await hub.fleet.listRevisions({ service: name }, { signal })).revisions,
-    }),
+  const { value, failure, retry } = useAnswer(
+    `revisions ${name}`,
+    version,
+    async (signal) => (await hub.fleet.listRevisions({ service: name }, { signal })).revisions,
     hub.surroundings,
   );
   const sources = service.spec?.sources ?? [];
   const command = `leat history service/${shellQuote(name)}`;
-  if (!value) return failure ? <ErrorState failure={failure} onRetry={store.retry} command={command} /> : <Skeleton />;
+  if (!value) return failure ? <ErrorState failure={failure} onRetry={retry} command={command} /> : <Skeleton />;
   if (value.length === 0) {
     return (
       <Empty icon="clock" title={serviceText.noRevisions}>
