@@ -5,6 +5,7 @@ import { Code } from "@connectrpc/connect";
 import { describe, expect, test } from "vitest";
 import { page } from "vitest/browser";
 import { Reason } from "../src/gen/leat/errors/v1/reason_pb";
+import { RevisionOutcome, type Service } from "../src/gen/leat/fleet/v1/resources_pb";
 import { Health, ServicePhase } from "../src/gen/leat/type/v1/state_pb";
 import { clusterApi, event, failure, offline } from "./cluster.ts";
 import { refusal, serviceDocument } from "./hub.ts";
@@ -135,6 +136,33 @@ describe("why", () => {
     open("/services/cart@berlin", { fleet: { get: () => ({ document }), watch: async function* () {} } });
     await expect.element(panel).toBeVisible();
     await expect.poll(() => part("What is wrong").textContent).toContain("Invalid value: -1");
+  });
+
+  test("how the latest revision ended comes with the agent's phase", async () => {
+    const document = serviceDocument();
+    const report = (document.object.value as Service).status?.report;
+    if (!report) throw new Error("the service has no report");
+    report.phase = ServicePhase.PROGRESSING;
+    let outcome = RevisionOutcome.UNSPECIFIED;
+    const pushed = Promise.withResolvers<void>();
+    open("/services/cart@berlin", {
+      fleet: {
+        get: () => ({ document }),
+        async *watch() {
+          yield { document };
+          await pushed.promise;
+          yield { document };
+          await new Promise(() => {});
+        },
+        listRevisions: () => ({ revisions: [{ number: 7n, outcome, commits: ["8".repeat(40)] }] }),
+      },
+    });
+    await expect.element(panel).toBeVisible();
+    await expect.poll(() => part("What changed before").textContent).toContain("In progress");
+    outcome = RevisionOutcome.FAILED;
+    report.phase = ServicePhase.DEGRADED;
+    pushed.resolve();
+    await expect.poll(() => part("What changed before").textContent).toContain("Failed");
   });
 
   test("what clusters write is text, and holds the layout", async () => {

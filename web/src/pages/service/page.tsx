@@ -16,7 +16,6 @@ import type { Service } from "../../gen/leat/fleet/v1/resources_pb";
 import { RevisionOutcome } from "../../gen/leat/fleet/v1/resources_pb";
 import type { GitRef } from "../../gen/leat/type/v1/source_pb";
 import { ServicePhase } from "../../gen/leat/type/v1/state_pb";
-import { useAnswer } from "../../hub/answer.ts";
 import { useHub } from "../../hub/hub.ts";
 import { type Link as LinkState, useLive } from "../../hub/live.ts";
 import { objectSource } from "../../hub/object.ts";
@@ -37,6 +36,7 @@ import { metrics } from "../../text/metrics.ts";
 import { serviceText } from "../../text/service.ts";
 import { understand } from "../../text/understand.ts";
 import { rollbackStep, ServiceActions, useServiceRights } from "./actions.tsx";
+import { useRevisions } from "./revisions.ts";
 
 const route = getRouteApi("/services/$");
 
@@ -211,15 +211,7 @@ function Shown({ name: ref, service, link }: { name: string; service: Service; l
           {
             id: "revisions",
             label: serviceText.revisions,
-            // The digest of what is applied is what a new revision changes, and the agent's phase is how the latest ends.
-            content: (
-              <Revisions
-                name={ref}
-                service={service}
-                refused={refused("rollback")}
-                version={JSON.stringify([report?.observedSpecDigest, report?.observedCommits, report?.phase])}
-              />
-            ),
+            content: <Revisions name={ref} service={service} refused={refused("rollback")} />,
           },
         ]}
       />
@@ -365,25 +357,10 @@ const outcomes: Record<RevisionOutcome, Tone> = {
   [RevisionOutcome.SUPERSEDED]: "idle",
 };
 
-function Revisions({
-  name,
-  service,
-  refused,
-  version,
-}: {
-  name: string;
-  service: Service;
-  refused: string | undefined;
-  version: string;
-}) {
+function Revisions({ name, service, refused }: { name: string; service: Service; refused: string | undefined }) {
   const hub = useHub();
   const [step, setStep] = useState<Step>();
-  const { value, failure, retry } = useAnswer(
-    `revisions ${name}`,
-    version,
-    async (signal) => (await hub.fleet.listRevisions({ service: name }, { signal })).revisions,
-    hub.surroundings,
-  );
+  const { value, failure, retry } = useRevisions("revisions", name, service);
   const sources = service.spec?.sources ?? [];
   const command = `leat history service/${shellQuote(name)}`;
   if (!value) return failure ? <ErrorState failure={failure} onRetry={retry} command={command} /> : <Skeleton />;

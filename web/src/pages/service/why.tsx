@@ -10,7 +10,7 @@ import { Card } from "../../fleet/page.tsx";
 import { PauseOf, PinOf } from "../../fleet/pause.tsx";
 import { ReachNotice } from "../../fleet/reach.tsx";
 import { shellQuote, shortCommit } from "../../fleet/refs.ts";
-import type { Revision, Service } from "../../gen/leat/fleet/v1/resources_pb";
+import type { Service } from "../../gen/leat/fleet/v1/resources_pb";
 import type { Health } from "../../gen/leat/type/v1/state_pb";
 import type { Failure } from "../../hub/failure.ts";
 import { type Hub, useHub } from "../../hub/hub.ts";
@@ -30,6 +30,7 @@ import { condition } from "../../text/condition.ts";
 import { text } from "../../text/en.ts";
 import { serviceText } from "../../text/service.ts";
 import { understand } from "../../text/understand.ts";
+import { useRevisions } from "./revisions.ts";
 import { worstOf } from "./tree.ts";
 import styles from "./why.module.css";
 
@@ -294,18 +295,12 @@ const isGit = (commit: string | undefined): commit is string =>
 
 /** Before is what changed before: revisions, a pause, a pin, and what others changed in the cluster. */
 function Before({ name, service }: { name: string; service: Service }) {
-  const hub = useHub();
   const { spec, status } = service;
   const { report, hold } = status ?? {};
-  const version = report?.observedSpecDigest + (report?.observedCommits ?? []).join();
-  const live = useLive<Revision[]>(
-    `before ${name} ${version}`,
-    () => ({ load: async (signal) => (await hub.fleet.listRevisions({ service: name }, { signal })).revisions }),
-    hub.surroundings,
-  );
+  const live = useRevisions("before", name, service);
   const drift = report?.drift ?? [];
   return (
-    <Part title={understand.whyPanel.before} live={{ ...live, retry: live.store.retry }}>
+    <Part title={understand.whyPanel.before} live={live}>
       {!live.value && !live.failure && <Skeleton lines={2} />}
       <ul className={styles.events}>
         {live.value?.slice(0, lastRevisions).map((revision, index) => (

@@ -1,0 +1,21 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+import type { Service } from "../../gen/leat/fleet/v1/resources_pb";
+import { useAnswer } from "../../hub/answer.ts";
+import { useHub } from "../../hub/hub.ts";
+
+/**
+ * Returns the revisions of a service for a part of its page. They are read again when the agent observes another one, and
+ * with each phase that it reports, which is how the latest ends.
+ */
+export function useRevisions(part: string, name: string, service: Service) {
+  const hub = useHub();
+  const report = service.status?.report;
+  return useAnswer(
+    `${part} ${name}`,
+    JSON.stringify([report?.observedSpecDigest, report?.observedCommits, report?.phase]),
+    async (signal) => (await hub.fleet.listRevisions({ service: name }, { signal })).revisions,
+    hub.surroundings,
+  );
+}
