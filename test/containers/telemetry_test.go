@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"math"
 	"net/http"
@@ -31,6 +32,9 @@ const (
 	tracesURL  = "http://127.0.0.1:16686"
 	metricsURL = "http://127.0.0.1:9090"
 )
+
+// agentMetricsURL is where the agent is scraped. It runs on the network of this machine.
+const agentMetricsURL = "http://127.0.0.1:8703/metrics"
 
 // checkTrace requires that a push is one trace, from the webhook to the cluster, and a request of a
 // person another one, from the front to the cluster.
@@ -121,7 +125,8 @@ func (c *cluster) followCommit(t *testing.T, commit string) {
 }
 
 // checkMetrics requires that Prometheus scrapes every service, takes the queries of the dashboards and the expressions of
-// the rules, and has each metric of the hub that they name.
+// the rules, and has each metric of the hub that they name. This Prometheus scrapes no agent, so the agent itself is asked
+// for those of agents.
 func (c *cluster) checkMetrics(t *testing.T) {
 	want := map[string]string{"collector:8888": "up", "traces:8888": "up"}
 	for _, service := range c.engine.services {
@@ -157,8 +162,12 @@ func (c *cluster) checkMetrics(t *testing.T) {
 			t.Error(err)
 		}
 		for _, metric := range hubMetric.FindAllString(labels.ReplaceAllString(query, ""), -1) {
-			if withoutEvent[metric] != "" || strings.HasPrefix(metric, "leat_reconcile_") || strings.HasPrefix(metric, "leat_uplink_") {
-				continue // no agent is scraped here
+			if withoutEvent[metric] != "" {
+				continue
+			}
+			if ofAgent.MatchString(metric) {
+				awaitOfAgent(t, metric)
+				continue
 			}
 			await.Success(t, "a scrape of "+metric, func(ctx context.Context) error {
 				var found struct{ Data []any }
@@ -172,7 +181,31 @@ func (c *cluster) checkMetrics(t *testing.T) {
 	}
 }
 
+// awaitOfAgent waits until the agent has a metric.
+func awaitOfAgent(t *testing.T, metric string) {
+	t.Helper()
+	await.Success(t, "the agent's "+metric, func(ctx context.Context) error {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, agentMetricsURL, nil)
+		if err != nil {
+			return err
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return err
+		}
+		defer response.Body.Close()
+		scraped, err := io.ReadAll(response.Body)
+		if err == nil && !strings.Contains(string(scraped), "\n"+metric+"{") {
+			err = errors.New("the agent does not have it")
+		}
+		return err
+	})
+}
+
 var (
+	// ofAgent are the metrics of agents.
+	ofAgent = regexp.MustCompile(`^leat_(bundle_download|reconcile|render|uplink)_`)
+
 	hubMetric = regexp.MustCompile(`\bleat_[a-z_]+`)
 	// labels are the parts of a query that name labels.
 	labels = regexp.MustCompile(`\{[^}]*\}|\b(by|ignoring|on) \([^)]*\)`)
@@ -180,7 +213,6 @@ var (
 
 // withoutEvent are metrics that begin with an event which does not happen here, by that event.
 var withoutEvent = map[string]string{
-	"leat_bundle_download_total": "an agent's download, and no agent is scraped",
 	"leat_signin_attempts_total": "a person's sign-in with an identity provider, by the provider's name",
 }
 
