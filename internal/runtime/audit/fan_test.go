@@ -73,10 +73,14 @@ func TestEditsShareWrites(t *testing.T) {
 func TestEditsAreRefusedWhole(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		good, bad := &memory{}, &memory{full: true, room: 3}
+		good, bad := &memory{}, &memory{full: true, room: 3, held: make(chan struct{})}
 		q1, stop := start(t, audit.QueueParams{Output: good})
 		q2, _ := start(t, audit.QueueParams{Output: bad})
-		if err := (audit.Fan{q1, q2}).WriteAll(t.Context(), changes(1, 10)); !errors.Is(err, errFull) {
+		refused := make(chan error, 1)
+		go func() { refused <- (audit.Fan{q1, q2}).WriteAll(t.Context(), changes(1, 10)) }()
+		synctest.Wait() // a record that an output does not have yet would be abandoned with the first refusal
+		close(bad.held)
+		if err := <-refused; !errors.Is(err, errFull) {
 			t.Errorf("got %v, want %v", err, errFull)
 		}
 		bad.setRoom(false, 0)
