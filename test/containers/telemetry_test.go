@@ -213,7 +213,9 @@ var (
 
 // withoutEvent are metrics that begin with an event which does not happen here, by that event.
 var withoutEvent = map[string]string{
-	"leat_signin_attempts_total": "a person's sign-in with an identity provider, by the provider's name",
+	"leat_cluster_requests_bucket":   "the end of ten minutes, for which what a cluster asks is added up",
+	"leat_cluster_sent_bytes_bucket": "the end of ten minutes, for which what a cluster is sent is added up",
+	"leat_signin_attempts_total":     "a person's sign-in with an identity provider, by the provider's name",
 }
 
 // ruleExpressions returns the expressions of recordings and alerts, as this Prometheus has loaded them.
