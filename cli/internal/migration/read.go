@@ -121,19 +121,23 @@ func (r *reader) stream(name string, from io.Reader) error {
 	if r.bytes += len(content); r.bytes > maxContent {
 		return fmt.Errorf("the files have more than %d MiB together; import them in parts", maxContent>>20)
 	}
-	unreadable := func(err error) string {
+	// One entry for each file is enough for a person to look at it.
+	hasFailed := false
+	failOnce := func(origin, reason string) {
 		if bytes.Contains(content, []byte("{{")) {
-			return "the file is a template; import what it renders to"
+			reason = "the file is a template; import what it renders to"
 		}
-		return "the file is not YAML: " + strings.TrimPrefix(err.Error(), "yaml: ")
+		if !hasFailed {
+			fail(origin, reason)
+		}
+		hasFailed = true
 	}
 	decoder := yamlv3.NewDecoder(bytes.NewReader(content))
-	failed := false
 	for {
 		var node yamlv3.Node
 		if err := decoder.Decode(&node); err != nil {
 			if !errors.Is(err, io.EOF) {
-				fail(name, unreadable(err))
+				failOnce(name, "the file is not YAML: "+strings.TrimPrefix(err.Error(), "yaml: "))
 			}
 			return nil
 		}
@@ -143,10 +147,7 @@ func (r *reader) stream(name string, from io.Reader) error {
 		origin := fmt.Sprintf("%s:%d", name, max(node.Content[0].Line, 1)) // of the object, not of the marker in front of it
 		values, err := objectOf(&node)
 		if err != nil {
-			if !failed { // one entry for each file, of which the first document is enough to look at it
-				fail(origin, unreadable(err))
-			}
-			failed = true
+			failOnce(origin, "Kubernetes does not read it: "+strings.TrimPrefix(err.Error(), "error converting YAML to JSON: yaml: "))
 			continue
 		}
 		if err := r.take(&unstructured.Unstructured{Object: values}, origin); err != nil {

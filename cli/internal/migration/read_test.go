@@ -52,6 +52,7 @@ func TestRead(t *testing.T) {
 		"template.yaml":      "apiVersion: tool.example/v1\n{{ if .x }}\nkind: A\n",
 		"broken.yaml":        "apiVersion: tool.example/v1\nkind: [A\n",
 		"values.yaml":        "apiVersion: tool.example/v1\nkind: A\nmetadata: {name: {{.Name}}}\n---\n{? [a]: b}\n---\napiVersion: tool.example/v1\nkind: A\nmetadata: {name: eight}\n",
+		"keys.yaml":          "# tool.example/\n? [a]\n: b\n---\nx: [",
 		"patches.yaml":       "# tool.example/\n- op: add\n  path: /x\n",
 		"brokenmap.yaml":     "kind: ConfigMap\nx: [",
 		"notes.txt":          "apiVersion: tool.example/v1\nkind: A\nmetadata: {name: four}\n",
@@ -82,7 +83,7 @@ func TestRead(t *testing.T) {
 		failed = append(failed, e.Object+": "+e.Notes[0].Reason)
 	}
 	if want := []string{
-		"broken.yaml: the file is not YAML: line 1: did not find expected ',' or ']'", "template.yaml: the file is a template; import what it renders to",
+		"broken.yaml: the file is not YAML: line 1: did not find expected ',' or ']'", `keys.yaml:2: Kubernetes does not read it: invalid map key: []interface {}{"a"}`, "template.yaml: the file is a template; import what it renders to",
 		"values.yaml:1: the file is a template; import what it renders to",
 	}; !slices.Equal(failed, want) {
 		t.Errorf("got %q, want %q", failed, want)
