@@ -24,8 +24,8 @@ OUTSIDE := github.com/leatdev/leat/(test/(arch|release.*|supply)|render/wasm)
 # quarter of the time without it. test/runs/sequential says which packages these are; nobody lists them.
 SEQUENTIAL := $(GO) list -json=ImportPath,Dir,GoFiles,TestGoFiles,XTestGoFiles,Imports,TestImports,XTestImports work | $(GO) run ./test/runs/cmd/leat-sequential
 
-# Prints the packages without tests. go test compiles them, too: with the race detector, that would be all which only programs
-# link, such as SQL, CUE and Jsonnet, for no test.
+# Prints the packages without tests. go test compiles them, too. With the race detector it would compile everything that only
+# programs link, such as SQL, CUE and Jsonnet, and no test would run it.
 UNTESTED := $(GO) list -f '{{if not (or .TestGoFiles .XTestGoFiles)}}{{.ImportPath}}{{end}}' work
 
 # Whole hubs and services, databases, API servers, renderers, and packages that compute: with the race detector, their
