@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What becomes of a test that fails: as of every other one of this repository, see CONTRIBUTING.md.
+// A test that fails runs again, as one in Go does. CONTRIBUTING.md describes it.
 import { mkdirSync, writeFileSync } from "node:fs";
 
 /** How often a failed test runs again: once under make test, and never in a run by hand, which looks for such tests. */

@@ -244,7 +244,7 @@ export function createTokens({ sessions, tabs = noTabs, now = Date.now, random =
       const { code } = ConnectError.from(error);
       // Without a session there is nothing to end.
       if (code === Code.Unauthenticated || code === Code.InvalidArgument) return;
-      // Who has signed in meanwhile stays so.
+      // A person who has signed in meanwhile stays signed in.
       if (signIn === left) set({ state: "out", wasIn: false, isPending: true });
       throw error;
     }

@@ -6,8 +6,8 @@ import { useAnswer } from "../../hub/answer.ts";
 import { useHub } from "../../hub/hub.ts";
 
 /**
- * Returns the revisions of a service for a part of its page. They are read again when the agent observes another one, and
- * with each phase that it reports, which is how the latest ends.
+ * Returns the revisions of a service for a part of its page. It reads them again when the agent observes another one, and
+ * with each phase that the agent reports, because a phase shows how the latest revision ended.
  */
 export function useRevisions(part: string, name: string, service: Service) {
   const hub = useHub();
