@@ -148,7 +148,7 @@ test-random: ## Run what make test runs, with the race detector wherever somethi
 
 test-all: test siege slow fault ## Tests, those that take too long for every day, and the long fault runs
 
-slow: system kube registry $(BIN)/gotestsum ## Fetch from a whole Git host, reach a Prometheus through the tunnel, hold the game day, seal with a Vault, tell the story of a fleet and follow the tutorial with it, encrypt with sops, take services over from Argo CD and Flux, stand a Traefik in front of a hub, build the AssemblyScript example (with npm)
+slow: system kube registry $(BIN)/gotestsum ## Fetch from a whole Git host and open pull requests at it, reach a Prometheus through the tunnel, hold the game day, seal with a Vault, tell the story of a fleet and follow the tutorial with it, encrypt with sops, take services over from Argo CD and Flux, stand a Traefik in front of a hub, build the AssemblyScript example (with npm)
 	@tools/gitea/build.sh >/dev/null
 	@tools/prometheus/build.sh >/dev/null
 	@tools/argocd/build.sh >/dev/null

@@ -44,6 +44,9 @@ type Account struct{ Name, Token string }
 // sshUser is the SSH user for every login.
 const sshUser = "git"
 
+// password is every user's. Only the API for access tokens wants it, the rest takes a token.
+const password = "for the API of tokens"
+
 const config = `APP_NAME = giteatest
 RUN_USER = %[1]s
 RUN_MODE = prod
@@ -111,10 +114,7 @@ func Start(t testing.TB) *Server {
 	s.gitea(t, "migrate")
 	s.Owner, s.Stranger = s.user(t, "owner"), s.user(t, "stranger")
 	gitea := program.Start(t, s.command(context.WithoutCancel(t.Context()), "web"))
-	gitea.Await(t, func() bool {
-		status, _ := s.try(t.Context(), s.Owner, http.MethodGet, "/api/healthz", nil)
-		return status == http.StatusOK
-	})
+	gitea.Await(t, func() bool { return s.Try(t.Context(), s.Owner, http.MethodGet, "/api/healthz", nil, nil) == nil })
 	return s
 }
 
@@ -137,7 +137,6 @@ func (s *Server) gitea(t testing.TB, args ...string) string {
 
 func (s *Server) user(t testing.TB, name string) Account {
 	t.Helper()
-	const password = "not used: tokens are"
 	s.gitea(t, "admin", "user", "create", "--username", name, "--email", name+"@leat.invalid", "--password", password,
 		"--must-change-password=false")
 	out := s.gitea(t, "admin", "user", "generate-access-token", "--username", name, "--token-name", "test", "--scopes", "all", "--raw")
@@ -145,27 +144,39 @@ func (s *Server) user(t testing.TB, name string) Account {
 	return Account{Name: name, Token: lines[len(lines)-1]}
 }
 
+// Token makes another access token of an account, which may do what its scopes name, such as
+// "write:repository".
+func (s *Server) Token(t testing.TB, of Account, scopes ...string) Account {
+	t.Helper()
+	var made struct {
+		SHA1 string `json:"sha1"`
+	}
+	s.Call(t, Account{of.Name, password}, http.MethodPost, "/api/v1/users/"+of.Name+"/tokens",
+		map[string]any{"name": strings.Join(scopes, " "), "scopes": scopes}, &made)
+	return Account{of.Name, made.SHA1}
+}
+
 // Repository makes an empty private repository with the default branch main, and returns its path:
 // "owner/name".
 func (s *Server) Repository(t testing.TB, name string) string {
 	t.Helper()
-	s.post(t, s.Owner, "/api/v1/user/repos", map[string]any{"name": name, "private": true, "default_branch": "main"})
+	s.Call(t, s.Owner, http.MethodPost, "/api/v1/user/repos", map[string]any{"name": name, "private": true, "default_branch": "main"}, nil)
 	return s.Owner.Name + "/" + name
 }
 
 // AddKey permits a public key, in the form of a line of authorized_keys, to log in as that user.
 func (s *Server) AddKey(t testing.TB, of Account, line string) {
 	t.Helper()
-	s.post(t, of, "/api/v1/user/keys", map[string]any{"title": "test", "key": strings.TrimSpace(line)})
+	s.Call(t, of, http.MethodPost, "/api/v1/user/keys", map[string]any{"title": "test", "key": strings.TrimSpace(line)}, nil)
 }
 
 // AddWebhook makes a repository notify target of events, such as "push", signed with the secret.
 func (s *Server) AddWebhook(t testing.TB, repository, target, secret string, events ...string) {
 	t.Helper()
-	s.post(t, s.Owner, "/api/v1/repos/"+repository+"/hooks", map[string]any{
+	s.Call(t, s.Owner, http.MethodPost, "/api/v1/repos/"+repository+"/hooks", map[string]any{
 		"type": "gitea", "active": true, "events": events,
 		"config": map[string]string{"url": target, "content_type": "json", "secret": secret},
-	})
+	}, nil)
 }
 
 // Status is the status of a commit.
@@ -176,11 +187,8 @@ type Status struct {
 // Statuses returns the statuses of a commit, the oldest first.
 func (s *Server) Statuses(t testing.TB, repository, commit string) []Status {
 	t.Helper()
-	code, answer := s.try(t.Context(), s.Owner, http.MethodGet, "/api/v1/repos/"+repository+"/commits/"+commit+"/statuses?sort=oldest", nil)
 	var statuses []Status
-	if err := json.Unmarshal([]byte(answer), &statuses); err != nil || code != http.StatusOK {
-		t.Fatalf("statuses of %s: got status %d, %v: %s", commit, code, err, answer)
-	}
+	s.Call(t, s.Owner, http.MethodGet, "/api/v1/repos/"+repository+"/commits/"+commit+"/statuses?sort=oldest", nil, &statuses)
 	return statuses
 }
 
@@ -199,34 +207,41 @@ func (s *Server) SSHURL(repository string) string {
 	return "ssh://" + sshUser + "@" + s.SSHAddr + "/" + repository + ".git"
 }
 
-func (s *Server) post(t testing.TB, as Account, path string, body any) {
+// Call calls the API as an account, and reads the answer into answer unless that is nil. It fails
+// the test unless the call succeeds.
+func (s *Server) Call(t testing.TB, as Account, method, path string, body, answer any) {
 	t.Helper()
-	status, answer := s.try(t.Context(), as, http.MethodPost, path, body)
-	if status != http.StatusCreated {
-		t.Fatalf("POST %s: got status %d: %s", path, status, answer)
+	if err := s.Try(t.Context(), as, method, path, body, answer); err != nil {
+		t.Fatal(err)
 	}
 }
 
-// try calls the API; status 0 means that there was no answer.
-func (s *Server) try(ctx context.Context, as Account, method, path string, body any) (status int, answer string) {
+// Try is Call for a call that may fail. The error has the status and the answer.
+func (s *Server) Try(ctx context.Context, as Account, method, path string, body, answer any) error {
 	data, err := json.Marshal(body)
 	if err != nil {
-		return 0, err.Error()
+		return err
 	}
 	req, err := http.NewRequestWithContext(ctx, method, s.URL+path, bytes.NewReader(data))
 	if err != nil {
-		return 0, err.Error()
+		return err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Authorization", "token "+as.Token)
+	req.SetBasicAuth(as.Name, as.Token)
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return 0, err.Error()
+		return err
 	}
 	defer func() { _ = resp.Body.Close() }()
 	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return 0, err.Error()
+	if err == nil && (resp.StatusCode < 200 || resp.StatusCode > 299) {
+		return fmt.Errorf("%s %s: got status %d: %s", method, path, resp.StatusCode, text)
 	}
-	return resp.StatusCode, string(text)
+	if err == nil && answer != nil {
+		err = json.Unmarshal(text, answer)
+	}
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", method, path, err)
+	}
+	return nil
 }
