@@ -17,6 +17,7 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -43,6 +44,9 @@ type Account struct{ Name, Token string }
 
 // sshUser is the SSH user for every login.
 const sshUser = "git"
+
+// tokens matches an access token on its line. Gitea prints warnings to the same output.
+var tokens = regexp.MustCompile(`(?m)^[0-9a-f]{40}$`)
 
 // password is every user's. Only the API for access tokens wants it, the rest takes a token.
 const password = "for the API of tokens"
@@ -96,7 +100,7 @@ ISSUE_INDEXER_TYPE = db
 DISABLE_REGISTRATION = true
 `
 
-// Start runs a Gitea, compiles it first if necessary, and returns once it serves.
+// Start runs a Gitea, compiles it first if necessary, and returns once it serves both users.
 func Start(t testing.TB) *Server {
 	t.Helper()
 	home := program.Build(t, "gitea")
@@ -114,7 +118,10 @@ func Start(t testing.TB) *Server {
 	s.gitea(t, "migrate")
 	s.Owner, s.Stranger = s.user(t, "owner"), s.user(t, "stranger")
 	gitea := program.Start(t, s.command(context.WithoutCancel(t.Context()), "web"))
-	gitea.Await(t, func() bool { return s.Try(t.Context(), s.Owner, http.MethodGet, "/api/healthz", nil, nil) == nil })
+	gitea.Await(t, func() bool {
+		return s.Try(t.Context(), s.Owner, http.MethodGet, "/api/v1/user", nil, nil) == nil &&
+			s.Try(t.Context(), s.Stranger, http.MethodGet, "/api/v1/user", nil, nil) == nil
+	})
 	return s
 }
 
@@ -140,8 +147,11 @@ func (s *Server) user(t testing.TB, name string) Account {
 	s.gitea(t, "admin", "user", "create", "--username", name, "--email", name+"@leat.invalid", "--password", password,
 		"--must-change-password=false")
 	out := s.gitea(t, "admin", "user", "generate-access-token", "--username", name, "--token-name", "test", "--scopes", "all", "--raw")
-	lines := strings.Fields(out)
-	return Account{Name: name, Token: lines[len(lines)-1]}
+	token := tokens.FindString(out)
+	if token == "" {
+		t.Fatalf("got no access token of %s: %s", name, out)
+	}
+	return Account{Name: name, Token: token}
 }
 
 // Token makes another access token of an account, which may do what its scopes name, such as
