@@ -605,18 +605,21 @@ func (u *upgrades) checkBadVersions(t *testing.T) {
 	for version, image := range map[string]string{ends: "docker.io/library/busybox:1.37", stuck: "leat.test/pause:1"} {
 		u.run(t, "ctr", "--namespace", "k8s.io", "images", "tag", "--force", image, repository+":"+version)
 	}
-	set(t, u.policy, "20s", "spec", "healthTimeout")
-	u.documentOf(t, u.policy)
 	for i, c := range []struct {
 		name, version string
 		settings      map[string]any
+		// healthTimeout is after how long the rollout goes back.
+		healthTimeout string
 	}{
-		{"its process ends", ends, nil},
-		{"it never gets ready", stuck, nil},
-		// The other version is a good one, with a setting by which it would refuse services.
-		{"it would do something else", u.versions[1], map[string]any{"LEAT_AGENT_LOCK_DOWN": "true"}},
+		{"its process ends", ends, nil, "20s"},
+		{"it never gets ready", stuck, nil, "20s"},
+		// The other version is a good one, with a setting by which it would refuse services. The network of its pod
+		// may begin after the first rehearsal, and the next one comes up to 40 s later.
+		{"it would do something else", u.versions[1], map[string]any{"LEAT_AGENT_LOCK_DOWN": "true"}, "3m"},
 	} {
 		t.Run("a version does not work: "+c.name, func(t *testing.T) {
+			set(t, u.policy, c.healthTimeout, "spec", "healthTimeout")
+			u.documentOf(t, u.policy)
 			former := u.leader(t)
 			started := u.steps.next(u.isStarted(former, c.version))
 			values := u.source(t, "render")["helm"].(map[string]any)["values"].(map[string]any)
