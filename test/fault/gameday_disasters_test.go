@@ -170,6 +170,9 @@ func wrongClock(program string) disaster {
 			if off := shown - time.Duration(time.Now().UnixNano()); off < ahead-time.Minute {
 				t.Fatalf("the clock of %s is %s ahead, want %s", replica.name, off, ahead)
 			}
+			await.True(t, replica.name+" to count the cluster as connected, whose agent is at "+other.name, func() bool {
+				return other.metric(t, "leat_plan_watchers") > 0 && replica.metric(t, `leat_fleet_clusters{state="connected"`) == 1
+			})
 			// The agent returns, as if the clock had gone wrong while it was there.
 			other.stop(t)
 			await.True(t, "the agent at "+replica.name, func() bool { return replica.metric(t, "leat_plan_watchers") > 0 })

@@ -169,6 +169,9 @@ func (v *View) Accounts() Accounts { return Accounts{v.Catalog} }
 // Load fills the view with everything that is in the store, except for some reports of derived services
 // where there are very many: see ReadReports. It is called once, before anything is served.
 func (v *View) Load(ctx context.Context) error {
+	if err := v.Presence.clock.set(ctx, v.p.Store); err != nil {
+		return err
+	}
 	resolutions, err := v.p.Store.LoadSnapshots(ctx)
 	if err != nil {
 		return err
@@ -347,15 +350,15 @@ func (v *View) MonitorCatalog(ctx context.Context) error {
 	}
 }
 
-// MonitorPresence stores when agents were heard from, notifies the watchers of agents that have
-// gone silent, and drops the plans of long silent ones, until ctx is done.
+// MonitorPresence follows the store's clock, stores when agents were heard from, notifies the watchers of
+// agents that have gone silent, and drops the plans of long silent ones, until ctx is done.
 func (v *View) MonitorPresence(ctx context.Context) error {
 	for {
 		if err := backoff.Wait(ctx, backoff.Jitter(presenceInterval, 0.25)); err != nil {
 			return err
 		}
 		v.DropPlans(catalog.Now().Add(-planKept))
-		v.logUnstored(ctx, v.Presence.StorePresence(ctx))
+		v.logUnstored(ctx, errors.Join(v.Presence.clock.set(ctx, v.p.Store), v.Presence.StorePresence(ctx)))
 	}
 }
 

@@ -32,6 +32,8 @@ type log struct {
 	// snapshots are the results of SnapshotsOf, and down is the store's failure.
 	snapshots map[catalog.Source]catalog.Resolution
 	down      error
+	// behind is how far the store's clock is behind that of the test.
+	behind time.Duration
 	// derived are the results of DerivedReports, by cluster; isDerivedAway makes it fail, and
 	// awayAfter does after so many clusters, if it is not zero.
 	derived       map[string][]catalog.StoredReport
@@ -101,6 +103,8 @@ func (l *log) SavePresence(_ context.Context, presence []catalog.Presence) error
 	l.presence = append(l.presence, presence...)
 	return nil
 }
+
+func (l *log) Now(context.Context) (time.Time, error) { return time.Now().Add(-l.behind), l.down }
 
 func (l *log) add(c catalog.Changes) {
 	c.Revision = int64(len(l.changes) + 1)
@@ -445,6 +449,57 @@ func TestPresence(t *testing.T) {
 		}
 		closed()
 		check("after the stream closed", false)
+	})
+}
+
+// TestPresenceGoesByTheClockOfTheStore has the clock of a replica's machine five minutes ahead of the store's, as
+// with a broken time service. The replica counts clusters as connected that others hear from, and stores
+// times that they can compare. It follows when the clocks agree again, but not for a fraction of a second.
+func TestPresenceGoesByTheClockOfTheStore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := &log{behind: 5 * time.Minute}
+		shared := func() time.Time { return time.Now().Add(-l.behind).UTC() }
+		one, two := cluster("one"), cluster("two")
+		two.Agent.LastSeenAt, two.Agent.ConnectedUntil = shared(), shared().Add(3*time.Minute)
+		l.add(catalog.Changes{Clusters: []*catalog.Cluster{one, two}})
+		v := replicaOf(t, l)
+		checkTwo := func(want bool) {
+			t.Helper()
+			if record, _ := v.Records.Get(two.Key()); record.Cluster.Connected != want {
+				t.Errorf("got connected %v, want %v: another replica stored that it is until %s, and it is %s", record.Cluster.Connected, want, two.Agent.ConnectedUntil, shared())
+			}
+		}
+		checkTwo(true)
+		stored := func() catalog.Presence {
+			t.Helper()
+			v.Presence.Heard(one)
+			if err := v.Presence.StorePresence(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			return l.presence[len(l.presence)-1]
+		}
+		check := func(what string, off time.Duration) {
+			t.Helper()
+			got, at := stored(), shared().Add(off)
+			if want := (catalog.Presence{ClusterUID: one.UID, SeenAt: at, ConnectedUntil: at.Add(3 * time.Minute)}); got != want {
+				t.Errorf("%s: got %+v stored, want %+v", what, got, want)
+			}
+		}
+		check("five minutes ahead", 0)
+		monitor := func(long time.Duration) {
+			ctx, stop := context.WithTimeout(t.Context(), long)
+			defer stop()
+			_ = v.MonitorPresence(ctx)
+		}
+		const slight = 900 * time.Millisecond
+		l.behind += slight
+		monitor(4 * time.Minute)
+		checkTwo(false)
+		check("a little further ahead", slight)
+		l.behind = 0
+		monitor(2 * time.Minute)
+		check("repaired", 0)
 	})
 }
 

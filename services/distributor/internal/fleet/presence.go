@@ -22,19 +22,23 @@ const (
 
 // PresenceStore stores when agents were last heard from.
 type PresenceStore interface {
-	// SavePresence is catalog.Reports'.
+	// SavePresence and Now are catalog.Reports'.
 	SavePresence(ctx context.Context, presence []catalog.Presence) error
+	Now(ctx context.Context) (time.Time, error)
 }
 
 // Presence records when this replica heard from each cluster's agent, and whether the agent holds a
 // stream. It notifies the cluster's watchers when the agent comes and goes. It is safe for
 // concurrent use.
 //
+// Its times are those of the store's clock, by which replicas agree on who is connected.
+//
 // It has a lock of its own, because every call of an agent writes to it. It calls nothing while it
 // holds the lock.
 type Presence struct {
 	store   PresenceStore
 	objects *fanout.Hub[catalog.Key]
+	clock   sharedClock
 
 	// arrived is set when an agent has come that this replica did not count as connected.
 	arrived wake.Signal
@@ -103,7 +107,7 @@ func (r *Presence) record(cluster *catalog.Cluster, change func(*agentPresence, 
 }
 
 func (r *Presence) recordOnly(cluster *catalog.Cluster, change func(*agentPresence, time.Time)) (hasChanged bool) {
-	at := catalog.Now()
+	at := r.clock.now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p, ok := r.byUID[cluster.UID]
@@ -123,7 +127,7 @@ func (r *Presence) recordOnly(cluster *catalog.Cluster, change func(*agentPresen
 
 // presenceOf joins this replica's record of a cluster's agent with the stored one.
 func (r *Presence) presenceOf(cluster *catalog.Cluster) (isConnected bool, seen time.Time) {
-	at := catalog.Now()
+	at := r.clock.now()
 	isConnected, seen = at.Before(cluster.Agent.ConnectedUntil), cluster.Agent.LastSeenAt
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -190,7 +194,7 @@ func (r *Presence) save(ctx context.Context, batch []catalog.Presence) error {
 
 // collect takes what the store lacks, and notifies the watchers of agents that have gone silent.
 func (r *Presence) collect() (batch []catalog.Presence) {
-	at := catalog.Now()
+	at := r.clock.now()
 	var silent []catalog.Key
 	defer func() { r.objects.Publish(silent...) }()
 	r.mu.Lock()

@@ -138,3 +138,12 @@ func testPresence(t *testing.T, s subject) {
 		t.Errorf("got %+v, want the latest presence", got)
 	}
 }
+
+// testNow relies on a database on this machine, with its clock.
+func testNow(t *testing.T, s subject) {
+	before := catalog.Now()
+	got, err := s.Now(t.Context())
+	if after := catalog.Now(); err != nil || got.Before(before) || got.After(after) || got.Location() != time.UTC {
+		t.Errorf("got %s, %v, want a time in UTC between %s and %s", got, err, before, after)
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/uptrace/bun"
 
@@ -40,4 +41,14 @@ func savePresence(ctx context.Context, db bun.IDB, revision int64, batch []catal
 	_, err := db.NewRaw(`UPDATE clusters SET last_seen_at = p.column2, connected_until = p.column3, revision = ?
 		FROM (VALUES `+rows+`) AS p WHERE clusters.uid = p.column1 AND clusters.last_seen_at < p.column2`, args...).Exec(ctx)
 	return err
+}
+
+// Now implements catalog.Reports. A SQLite database has the clock of this machine, where its only replica is.
+func (s *Store) Now(ctx context.Context) (time.Time, error) {
+	if !s.postgres {
+		return catalog.Now(), nil
+	}
+	var now int64
+	err := s.reads.NewRaw("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint").Scan(ctx, &now)
+	return timeOf(now), translate("read the database's clock", err)
 }

@@ -153,6 +153,7 @@ func conformance(t *testing.T, newURL func(t *testing.T) string) {
 		"history":       testHistory,
 		"history ends":  testHistoryEnds,
 		"presence":      testPresence,
+		"now":           testNow,
 		"snapshots":     testSnapshots,
 		"late snapshot": testSnapshotsInOrder,
 		"people":        testPeople,

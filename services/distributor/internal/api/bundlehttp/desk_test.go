@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/klauspost/compress/zstd"
 	"go.opentelemetry.io/otel/trace/noop"
@@ -139,6 +140,8 @@ type sql struct {
 	content map[string]*folder
 	calls   atomic.Int32
 }
+
+func (s *sql) Now(context.Context) (time.Time, error) { return time.Now(), nil }
 
 func (s *sql) Changes(context.Context, int64) (catalog.Changes, error) {
 	s.calls.Add(1)

@@ -149,8 +149,11 @@ type Reports interface {
 	// comes to. With an error nothing is stored, or the answer of the database was lost; saving the
 	// same again does no harm.
 	SaveReports(ctx context.Context, reports []AgentReport) ([]Receipt, error)
-	// SavePresence stores when agents were last heard from.
+	// SavePresence stores when agents were last heard from, in times of the store's clock.
 	SavePresence(ctx context.Context, presence []Presence) error
+	// Now returns the time of the store's clock, which all replicas share, in microseconds and UTC.
+	// Error: ErrUnavailable.
+	Now(ctx context.Context) (time.Time, error)
 }
 
 // History keeps what services were to run.
