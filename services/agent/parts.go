@@ -155,6 +155,7 @@ func assemble(cfg Config, tel *telemetry.Telemetry, cluster *kube.Client) (*part
 	p := &parts{cfg: cfg, telemetry: tel, cluster: cluster, watches: cluster.Watches(), identity: me, configs: configs, given: given}
 	p.plans = control.NewPlans(control.PlanParams{
 		Dir: cfg.DataDir, Hub: service, Identity: me, Logger: logger, Answers: func() { p.engine.HubAnswers() },
+		Leave: hub.HTTP.CloseIdleConnections,
 	})
 	p.reports = control.NewReports(control.ReportParams{Hub: service, Identity: me, Logger: logger})
 	if cfg.ClusterView {

@@ -128,7 +128,7 @@ func (d *delivery) wing(s *spine) wing {
 }
 
 // openAgents serves plans to agents, takes their reports, and lets the tunnel know who may reach which cluster.
-func (s *spine) openAgents(persons *people.Service, spent *costs.Costs) (wing, error) {
+func (s *spine) openAgents(persons *people.Service, d *delivery) (wing, error) {
 	bootstraps := sqlstore.BootstrapsOf(s.store)
 	bootstrap, err := agents.NewBootstrap(agents.BootstrapDeps{Editor: s.editor, Tokens: bootstraps, Journal: s.records, Meter: s.tel.Meter(scope)})
 	if err != nil {
@@ -152,7 +152,7 @@ func (s *spine) openAgents(persons *people.Service, spent *costs.Costs) (wing, e
 		Streams: admission.NewGate(s.cfg.AgentRate), Tokens: admission.NewGate(s.cfg.AgentRate), Joins: admission.NewGate(s.cfg.AgentRate),
 		Openings: admission.NewPace(openingEvery, openingBurst),
 		Seats:    admission.NewSeats(streamsPerCluster), Departures: admission.NewLine(s.cfg.AgentRate),
-		Plans: s.plans, Costs: spent, TunnelURL: s.cfg.TunnelURL, PollInterval: s.cfg.Intervals.PlanPoll,
+		Plans: s.plans, IsCutOff: d.source.IsRefused, Costs: d.costs, TunnelURL: s.cfg.TunnelURL, PollInterval: s.cfg.Intervals.PlanPoll,
 	})
 	return wing{
 		mount: func(c *calls) {

@@ -108,7 +108,7 @@ func (s *spine) wings() ([]wing, error) {
 	persons := s.openPeople(content, web)
 	wings := []wing{s.fleetWing(), s.keysWing(persons), s.objectsWing(persons), content.wing(s), uiWing(web)}
 	for _, open := range []func() (wing, error){
-		func() (wing, error) { return s.openAgents(persons, content.costs) },
+		func() (wing, error) { return s.openAgents(persons, content) },
 		s.openSignIn,
 		s.openConfiguration,
 		func() (wing, error) { return s.openRollouts(persons, content.source) },

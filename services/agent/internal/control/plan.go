@@ -52,6 +52,9 @@ type PlanParams struct {
 	// Answers is called when a stream has brought its first message, and after each poll that succeeds: the hub answers.
 	// It returns at once. Nil: nothing is called.
 	Answers func()
+	// Leave makes the next call go to another replica of the hub, if there is one and no call is under way: the one
+	// that asks the agent to connect again may keep its connection. Nil: nothing is called.
+	Leave func()
 	// Reconnect spaces attempts. Zero: 0.5 s doubling to 30 s.
 	Reconnect backoff.Policy
 }
@@ -80,6 +83,9 @@ func NewPlans(p PlanParams) *Plans {
 	p.Reconnect = cmp.Or(p.Reconnect, backoff.Policy{Initial: 500 * time.Millisecond, Max: 30 * time.Second, Multiplier: 2})
 	if p.Answers == nil {
 		p.Answers = func() {}
+	}
+	if p.Leave == nil {
+		p.Leave = func() {}
 	}
 	return &Plans{params: p}
 }
@@ -112,6 +118,9 @@ func (p *Plans) Run(ctx context.Context, receive func(plan.Plan)) error {
 			attempt = 0
 		}
 		_ = backoff.Wait(ctx, p.pause(ctx, outcome, attempt)) // the loop's condition sees the end of ctx
+		if outcome.drain > 0 {
+			p.params.Leave()
+		}
 	}
 	return nil
 }

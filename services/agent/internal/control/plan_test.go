@@ -39,6 +39,7 @@ type planHub struct {
 	deltas  []bool // whether each stream's caller takes them
 	polls   []time.Time
 	answers []time.Time // when the agent noticed that the hub answers
+	left    int         // how often the agent left its connection
 }
 
 func (h *planHub) Enroll(context.Context, *distributorv1.EnrollRequest) (*distributorv1.EnrollResponse, error) {
@@ -100,7 +101,7 @@ func withPlans(t *testing.T, h *planHub, test func(t *testing.T, versions func()
 			h.mu.Lock()
 			defer h.mu.Unlock()
 			h.answers = append(h.answers, time.Now())
-		}})
+		}, Leave: func() { h.left++ }})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() {
@@ -167,6 +168,9 @@ func TestDrain(t *testing.T) {
 			if between := h.watches[i+1].Sub(h.watches[i]); between < 45*time.Second || between > 75*time.Second {
 				t.Errorf("stream %d: got it after %v, want a minute ±25 %%", i+1, between)
 			}
+		}
+		if h.left != len(h.watches)-1 {
+			t.Errorf("the agent left its connection %d times, want so before each of %d further streams", h.left, len(h.watches)-1)
 		}
 	})
 }

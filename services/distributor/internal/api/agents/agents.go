@@ -48,6 +48,8 @@ type Deps struct {
 	// Departures spread agents that have to go elsewhere because the replica stops.
 	Departures *admission.Line
 	Plans      *fanout.Hub[string]
+	// IsCutOff reports whether no new content comes to this replica alone, so that agents do better at another one.
+	IsCutOff func() bool
 	// Costs counts the calls of clusters.
 	Costs *costs.Costs
 	// TunnelURL is the public base URL of the tunnel. Empty: there is none.

@@ -57,6 +57,8 @@ func (s *store) LoadSnapshots(context.Context) (map[catalog.Source]catalog.Resol
 	return map[catalog.Source]catalog.Resolution{}, nil
 }
 
+func (s *store) Now(context.Context) (time.Time, error) { return time.Now(), nil }
+
 func source(i int) catalog.Source {
 	return catalog.Source{Repository: "mono", Path: fmt.Sprint("app", i)}
 }
@@ -69,6 +71,8 @@ type hub struct {
 	log    *lines
 	server *rpctest.Server
 	token  string
+	// isCutOff is true while no new content comes to this replica.
+	isCutOff atomic.Bool
 }
 
 // lines are the log.
@@ -128,7 +132,7 @@ func startHub(t *testing.T, services int) *hub {
 		t.Fatal(err)
 	}
 	_, handler := distributorv1connect.NewDistributorServiceHandler(agents.New(agents.Deps{
-		View: h.view, Issuer: issuer, Plans: h.plans,
+		View: h.view, Issuer: issuer, Plans: h.plans, IsCutOff: h.isCutOff.Load,
 		Replay: admission.NewReplay(time.Minute), PollInterval: 2 * time.Minute,
 		Streams: admission.NewGate(1000), Openings: admission.NewPace(time.Second, 100), Seats: admission.NewSeats(100), Departures: admission.NewLine(1000),
 	}), rpcs.Options()...)
@@ -207,6 +211,46 @@ func (h *hub) pollByTag(t *testing.T, version string) {
 	if !connect.IsNotModifiedError(err) {
 		t.Fatalf("got %v, want not modified", err)
 	}
+}
+
+// TestACutOffReplicaIsLeft has no new content come to this replica. It sends its agents to another one at their
+// next heartbeat. One that has just come stays for a minute.
+func TestACutOffReplicaIsLeft(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := startHub(t, 1)
+		defer h.stop(t)
+		// left returns after how long the replica sent the agent away.
+		left := func(cutOffAfter time.Duration) time.Duration {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			defer cancel()
+			began := time.Now()
+			timer := time.AfterFunc(cutOffAfter, func() { h.isCutOff.Store(true) })
+			defer timer.Stop()
+			stream, err := h.client(t).WatchPlan(ctx, &distributorv1.WatchPlanRequest{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = stream.Close() }()
+			if receive(t, stream).GetPlan() == nil {
+				t.Error("got no plan first")
+			}
+			if last := receive(t, stream); last.GetDrain().GetReconnectAfter().AsDuration() <= 0 {
+				t.Errorf("got %v, want a drain", last)
+			}
+			took := time.Since(began)
+			if stream.Receive() || stream.Err() != nil {
+				t.Errorf("got %v, %v after the drain, want the end", stream.Msg(), stream.Err())
+			}
+			return took
+		}
+		if took := left(10 * time.Minute); took < 10*time.Minute || took > 10*time.Minute+20*time.Second {
+			t.Errorf("sent away after %s, want it at the next heartbeat after ten minutes", took)
+		}
+		if took := left(0); took < time.Minute || took > 80*time.Second {
+			t.Errorf("sent away after %s, want it a minute after it came", took)
+		}
+	})
 }
 
 // TestStalledWatcher has a real HTTP/2 client that lives but does not read. While it does not, a

@@ -28,6 +28,8 @@ const (
 	// seatRetry is when to try again after a cluster held too many streams: dead ones end within a
 	// minute.
 	seatRetry = 15 * time.Second
+	// stayAtLeast is how long an agent stays at a replica that is cut off. If all of them are, agents go around slowly.
+	stayAtLeast = time.Minute
 )
 
 // WatchPlan implements DistributorService.
@@ -47,6 +49,7 @@ func (s *Service) WatchPlan(ctx context.Context, req *distributorv1.WatchPlanReq
 func (s *Service) openPlan(
 	ctx context.Context, req *distributorv1.WatchPlanRequest, stream *connect.ServerStream[distributorv1.WatchPlanResponse],
 ) (*openedPlan, error) {
+	began := time.Now()
 	cluster, id, err := s.agent(ctx)
 	if err != nil {
 		return nil, err
@@ -92,6 +95,7 @@ func (s *Service) openPlan(
 			return out.update(ctx)
 		},
 		Beat:  out.heartbeat,
+		Leave: func() bool { return s.d.IsCutOff() && time.Since(began) >= stayAtLeast },
 		Drain: out.drain,
 	}
 	hasBegun = true

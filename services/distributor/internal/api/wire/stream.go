@@ -23,7 +23,9 @@ type Stream struct {
 	Changed func() error
 	// Beat sends something when nothing happens.
 	Beat func() error
-	// Drain ends the stream because the replica stops.
+	// Leave is asked before each beat whether the caller had better go to another replica. Nil: never.
+	Leave func() bool
+	// Drain ends the stream because the replica stops, or because the caller is to leave.
 	Drain func() error
 }
 
@@ -45,6 +47,9 @@ func (s *Stream) Run(ctx context.Context) error {
 			err = s.Changed()
 		case <-heartbeat.C:
 			heartbeat.Reset(timeouts.Align(HeartbeatInterval))
+			if s.Leave != nil && s.Leave() {
+				return s.Drain()
+			}
 			err = s.Beat()
 		case <-expired:
 			return TokenInvalid("the access token ended; connect again with a new one")

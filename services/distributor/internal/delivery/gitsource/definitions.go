@@ -14,6 +14,7 @@ import (
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/kit/backoff"
+	"github.com/leatdev/leat/internal/runtime/rpcerr"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
@@ -35,6 +36,9 @@ func (s *Source) MonitorDefinitions(ctx context.Context) error {
 		wait := backoff.Jitter(s.p.ReconcileEvery, 0.25)
 		if err := s.Reconcile(ctx); err != nil && ctx.Err() == nil {
 			s.p.Logger.Log(ctx, levelOf(failures), "repository definitions not pushed; trying again", slog.Any("error", err))
+			if rpcerr.IsRefusedToken(err) {
+				s.refused.Set()
+			}
 			wait = min(wait, backoff.Policy{Initial: time.Second}.Delay(failures))
 			failures++
 		} else {

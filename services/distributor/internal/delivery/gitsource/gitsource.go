@@ -45,13 +45,18 @@ type Source struct {
 	p Params
 	// pushed receives a value when definitions may have changed.
 	pushed wake.Signal
+	// refused receives a value when the token of a call was refused, which may have been good when the stream of
+	// events began.
+	refused wake.Signal
+	// refusal is kept by MonitorRepositories.
+	refusal refusal
 }
 
 var _ resolve.Upstream = (*Source)(nil)
 
 // New returns a Source.
 func New(p Params) *Source {
-	return &Source{p: p, pushed: wake.NewSignal()}
+	return &Source{p: p, pushed: wake.NewSignal(), refused: wake.NewSignal()}
 }
 
 // Resolve implements resolve.Upstream. gitcache is not told where the content is mounted.
@@ -102,6 +107,10 @@ func (s *Source) Deliveries(ctx context.Context, repository string) ([]*gitcache
 	}
 	return res.GetDeliveries(), nil
 }
+
+// IsRefused reports whether gitcache has refused the tokens of this replica for a while, because the clocks
+// differ or the keys do: no new content comes here.
+func (s *Source) IsRefused() bool { return s.refusal.lasts() }
 
 // Commits returns the newest commits that touch a source's folder, from the commit that it selects back to another one,
 // or to the beginning.

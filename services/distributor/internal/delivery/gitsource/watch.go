@@ -20,18 +20,31 @@ import (
 // silence is how long a stream may be silent before it counts as dead; it is three heartbeats.
 const silence = time.Minute
 
-var errSilent = errors.New("no heartbeat")
+var (
+	errSilent  = errors.New("no heartbeat")
+	errRefused = errors.New("the token of a call beside it was refused")
+)
 
 // MonitorRepositories hands every event to observe until ctx is done. It resumes where it was after
 // an interruption, at another replica if there is one; where that is not possible, every repository is
 // reported as changed.
 func (s *Source) MonitorRepositories(ctx context.Context, observe func(resolve.Event)) error {
 	w := &watch{source: s, observe: observe, epochs: map[string]uint64{}}
+	wasRefused := false
 	for failures := 0; ; failures++ {
 		received, err := w.stream(ctx)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
+		if rpcerr.IsRefusedToken(err) || errors.Is(err, errRefused) {
+			s.refusal.begin()
+		} else {
+			s.refusal.end()
+		}
+		if s.IsRefused() && !wasRefused {
+			s.p.Logger.WarnContext(ctx, "gitcache refuses the tokens of this distributor, so its agents are asked to connect to another one", slog.Any("error", err))
+		}
+		wasRefused = s.IsRefused()
 		if received {
 			failures = 0
 		}
@@ -65,7 +78,8 @@ type watch struct {
 	epochs map[string]uint64
 }
 
-// stream follows one stream to its end, and reports whether anything came.
+// stream follows one stream to its end, and reports whether anything came. It ends the stream when a call beside it is
+// refused: gitcache looks at the token of a stream once, and a clock can go wrong later.
 func (w *watch) stream(ctx context.Context) (received bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -78,7 +92,11 @@ func (w *watch) stream(ctx context.Context) (received bool, err error) {
 	resumed := w.token != ""
 	for stream.Receive() {
 		watchdog.Reset(silence)
-		received = true
+		if !received {
+			received = true
+			w.source.refusal.end()
+			go w.source.endIfRefused(ctx, cancel)
+		}
 		msg := stream.Msg()
 		w.take(msg.GetEvent(), resumed)
 		resumed = resumed || msg.GetSynced()
@@ -87,10 +105,23 @@ func (w *watch) stream(ctx context.Context) (received bool, err error) {
 		}
 	}
 	err = errors.Join(stream.Err(), stream.Close())
-	if cause := context.Cause(ctx); errors.Is(cause, errSilent) {
+	if cause := context.Cause(ctx); errors.Is(cause, errSilent) || errors.Is(cause, errRefused) {
 		err = cause
 	}
 	return received, err
+}
+
+// endIfRefused ends a stream when a call beside it is refused from now on.
+func (s *Source) endIfRefused(ctx context.Context, end context.CancelCauseFunc) {
+	select {
+	case <-s.refused: // before
+	default:
+	}
+	select {
+	case <-s.refused:
+		end(errRefused)
+	case <-ctx.Done():
+	}
 }
 
 // take observes one event. Until the stream is live, a state may hide changes that were not
