@@ -50,7 +50,7 @@ const (
 	filesPerFolder, fileNoise = 20, 500
 )
 
-// hub is the distributor and gitcache, each in its own process, with Redis, SQLite and a Git
+// hub is the distributor and gitcache, each in its own process, with Redis, a database and a Git
 // server.
 type hub struct {
 	distributor, gitcache *server
@@ -58,7 +58,10 @@ type hub struct {
 	// database is the URL of the distributor's database, and tunnel the URL of the tunnel, which
 	// agents are given.
 	database, tunnel string
-	agents           []*agent
+	// postgres has the database, or is nil with SQLite.
+	postgres *postgrestest.Server
+	redis    *redistest.Server
+	agents   []*agent
 	// disconnect ends the streams of all agents, and returns when their connections are closed.
 	disconnect func()
 }
@@ -111,7 +114,8 @@ func startHub(b *testing.B) *hub {
 	}
 	database := "sqlite://" + filepath.Join(dir, name)
 	if *fleetPostgres {
-		database = postgrestest.New(b).Database(b)
+		h.postgres = postgrestest.New(b)
+		database = h.postgres.Database(b)
 	}
 	h.startServices(b, database, "http://tunnel.invalid")
 	h.seed(b)
@@ -122,7 +126,8 @@ func startHub(b *testing.B) *hub {
 func (h *hub) startServices(b *testing.B, database, tunnel string) {
 	b.Helper()
 	h.database, h.tunnel = database, tunnel
-	h.gitcache = startService(b, "gitcache", "LEAT_REDIS_URL="+redistest.Start(b).URL(),
+	h.redis = redistest.Start(b)
+	h.gitcache = startService(b, "gitcache", "LEAT_REDIS_URL="+h.redis.URL(),
 		"LEAT_GITCACHE_DATA_DIR="+b.TempDir(), "LEAT_LOG_LEVEL=error")
 	h.distributor = h.startDistributor(b)
 }
@@ -183,17 +188,30 @@ func (h *hub) measureIdle(b *testing.B) {
 		b.ReportMetric(float64(now>>20), name+"-MiB")
 		b.ReportMetric(float64(highest>>20), name+"-peak-MiB")
 	}
-	if size := h.databaseSize(b); size > 0 {
-		b.ReportMetric(float64(size>>20), "database-MiB")
-	}
+	b.ReportMetric(float64(h.databaseSize(b)>>20), "database-MiB")
+	b.ReportMetric(float64(h.redisMemory(b)>>10), "redis-KiB")
 }
 
-// databaseSize returns the bytes of SQLite's files on disk, or 0 for another database.
+// redisMemory returns the bytes that Redis has allocated.
+func (h *hub) redisMemory(b *testing.B) int64 {
+	b.Helper()
+	info, err := h.redis.Client(b).InfoMap(b.Context(), "memory").Result()
+	if err != nil {
+		b.Fatal(err)
+	}
+	bytes, err := strconv.ParseInt(info["Memory"]["used_memory"], 10, 64)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return bytes
+}
+
+// databaseSize returns the bytes of SQLite's files on disk, or of a database of PostgreSQL.
 func (h *hub) databaseSize(b *testing.B) (bytes int64) {
 	b.Helper()
 	path, isFile := strings.CutPrefix(h.database, "sqlite://")
 	if !isFile {
-		return 0
+		return h.postgres.Size(b, h.database)
 	}
 	files, err := filepath.Glob(path + "*") // the database, and its log of writes
 	if err != nil {

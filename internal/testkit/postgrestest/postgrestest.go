@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -179,6 +180,22 @@ func (s *Server) Database(t testing.TB) string {
 func (s *Server) Copy(t testing.TB, url string) string {
 	t.Helper()
 	return s.create(t, "-T", strings.TrimPrefix(url, s.url))
+}
+
+// Size returns how many bytes the tables and indexes of a database take on disk, without the server's log of writes.
+func (s *Server) Size(t testing.TB, url string) int64 {
+	t.Helper()
+	psql := exec.CommandContext(t.Context(), find(t, "psql"), "--dbname="+url, "--no-psqlrc", "--quiet", "--tuples-only", "--no-align",
+		"--command=SELECT pg_database_size(current_database())")
+	out, err := psql.Output()
+	if err != nil {
+		t.Fatalf("size of %s: %v", url, err)
+	}
+	bytes, err := strconv.ParseInt(strings.TrimSpace(string(out)), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bytes
 }
 
 func (s *Server) create(t testing.TB, options ...string) string {
