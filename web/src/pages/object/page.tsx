@@ -127,6 +127,16 @@ export function ObjectPage() {
   );
 }
 
+/** AsYaml asks what the person may do while the part that reads YAML loads. */
+function AsYaml({ place, object, onChange }: { place: Place; object: KubeObject; onChange: () => void }) {
+  const mayNot = useRefusal(place, "patch");
+  return (
+    <Suspense fallback={<Skeleton lines={8} />}>
+      <Yaml place={place} object={object} mayNot={mayNot} onChange={onChange} />
+    </Suspense>
+  );
+}
+
 function Parts({ place, object, onChange }: { place: Place; object: KubeObject; onChange: () => void }) {
   const { tab = "overview" } = route.useSearch();
   const navigate = useNavigate({ from: route.id });
@@ -175,11 +185,7 @@ function Parts({ place, object, onChange }: { place: Place; object: KubeObject; 
           {
             id: "yaml",
             label: reach.object.yaml,
-            content: (
-              <Suspense fallback={<Skeleton lines={8} />}>
-                <Yaml place={place} object={object} onChange={onChange} />
-              </Suspense>
-            ),
+            content: <AsYaml place={place} object={object} onChange={onChange} />,
           },
         ]}
       />

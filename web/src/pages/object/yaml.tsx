@@ -23,19 +23,28 @@ import { Notice } from "../../parts/states.tsx";
 import { Unified } from "../../parts/unified.tsx";
 import { text } from "../../text/en.ts";
 import { reach } from "../../text/reach.ts";
-import styles from "./page.module.css";
-import { useRefusal } from "./rights.ts";
+import styles from "./yaml.module.css";
 
 const Editor = lazy(() => orGone(import("../../parts/editor.tsx")).then((module) => ({ default: module.Editor })));
 
 /** Yaml is an object as text. A person who may edits it, and sees what the cluster would store before it does. */
-export function Yaml({ place, object, onChange }: { place: Place; object: KubeObject; onChange: () => void }) {
+export function Yaml({
+  place,
+  object,
+  mayNot,
+  onChange,
+}: {
+  place: Place;
+  object: KubeObject;
+  /** Why the person may not edit it, if so. */
+  mayNot: string | undefined;
+  onChange: () => void;
+}) {
   const hub = useHub();
   const draft = useDraft<{ base: KubeObject; edited: string }>(`yaml ${kubectl(place, "edit")}`);
   // An edit goes on from the object that it began with, so that a change of others since then is seen.
   const [base, setBase] = useState(draft.found?.base);
   const { run, running, failure } = useAction();
-  const mayNot = useRefusal(place, "patch");
   const shown = useMemo(() => toYaml(readable(object)), [object]);
   const { name } = place.address;
   if (base) {
