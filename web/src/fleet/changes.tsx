@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
+import { FleetService } from "../gen/leat/fleet/v1/fleet_pb";
 import { useHub } from "../hub/hub.ts";
 import { useLive } from "../hub/live.ts";
 import { Age } from "../parts/age.tsx";
@@ -18,7 +19,7 @@ export function Changes({ service, commit }: { service: string; commit: string }
   const hub = useHub();
   const { value, failure } = useLive(
     `changes ${service} ${commit}`,
-    () => ({ load: (signal) => hub.fleet.listServiceCommits({ service, commit }, { signal }) }),
+    () => ({ load: (signal) => hub.call(FleetService).listServiceCommits({ service, commit }, { signal }) }),
     hub.surroundings,
   );
   // It is a help beside what the page is about, and the mirror of the repository may be gone.

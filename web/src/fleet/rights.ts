@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import { useEffect, useState } from "react";
+import { FleetService } from "../gen/leat/fleet/v1/fleet_pb";
 import { type Hub, useHub } from "../hub/hub.ts";
 import { text } from "../text/en.ts";
 
@@ -46,7 +47,9 @@ async function ask(hub: Hub, of: Subject, verbs: readonly string[], signal: Abor
       const attributes = { verb, apiGroup: "leat.dev", resource: of.resource, namespace: of.namespace ?? "" };
       const own = text.mayNot(verb, of.resource);
       try {
-        const { allowed, reason } = await hub.fleet.reviewAccess({ cluster: of.cluster ?? "", attributes }, { signal });
+        const { allowed, reason } = await hub
+          .call(FleetService)
+          .reviewAccess({ cluster: of.cluster ?? "", attributes }, { signal });
         return [verb, allowed || reason === "" ? own : `${own} ${text.hubSays(reason)}`];
       } catch {
         // The reason is a help beside the refusal, which is known already.

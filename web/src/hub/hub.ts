@@ -1,15 +1,10 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
+import type { DescService } from "@bufbuild/protobuf";
 import { type Client, Code, ConnectError, createClient, type Interceptor, type Transport } from "@connectrpc/connect";
 import { createContext, use } from "react";
-import { AccessRequestService } from "../gen/leat/fleet/v1/access_request_pb";
-import { FleetService } from "../gen/leat/fleet/v1/fleet_pb";
-import { FleetSourceService } from "../gen/leat/fleet/v1/fleet_source_pb";
-import { GlobalServiceService } from "../gen/leat/fleet/v1/global_service_pb";
-import { ImagePolicyService } from "../gen/leat/fleet/v1/image_policy_pb";
 import { QueryService } from "../gen/leat/fleet/v1/query_pb";
-import { RolloutService } from "../gen/leat/fleet/v1/rollout_pb";
 import { SessionService } from "../gen/leat/fleet/v1/session_pb";
 import { type Builds, noBuilds } from "./build.ts";
 import { browserSurroundings, type Surroundings } from "./live.ts";
@@ -18,13 +13,9 @@ import { createTokens, type Tokens } from "./token.ts";
 
 /** Hub is everything that pages call. */
 export interface Hub {
-  fleet: Client<typeof FleetService>;
+  /** Returns the client of a service. The page that names one brings its descriptor, which the first page does not need. */
+  call: <Service extends DescService>(service: Service) => Client<Service>;
   query: Client<typeof QueryService>;
-  rollouts: Client<typeof RolloutService>;
-  globals: Client<typeof GlobalServiceService>;
-  sources: Client<typeof FleetSourceService>;
-  images: Client<typeof ImagePolicyService>;
-  requests: Client<typeof AccessRequestService>;
   /** Is called without a token, to sign in and out. */
   sessions: Client<typeof SessionService>;
   /** The same service, called by the person who is signed in. */
@@ -111,13 +102,8 @@ export function createHub(
   };
   const transport = makeTransport([expiring, bearing(() => tokens.token())]);
   return {
-    fleet: createClient(FleetService, transport),
+    call: (service) => createClient(service, transport),
     query: createClient(QueryService, transport),
-    rollouts: createClient(RolloutService, transport),
-    globals: createClient(GlobalServiceService, transport),
-    sources: createClient(FleetSourceService, transport),
-    images: createClient(ImagePolicyService, transport),
-    requests: createClient(AccessRequestService, transport),
     sessions,
     signIns: createClient(SessionService, transport),
     clusters: {

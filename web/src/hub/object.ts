@@ -3,8 +3,9 @@
 
 import type { Client } from "@connectrpc/connect";
 import type { Document } from "../gen/leat/fleet/v1/document_pb";
-import type { FleetService } from "../gen/leat/fleet/v1/fleet_pb";
-import type { FleetRow, QueryService } from "../gen/leat/fleet/v1/query_pb";
+import { FleetService } from "../gen/leat/fleet/v1/fleet_pb";
+import type { FleetRow } from "../gen/leat/fleet/v1/query_pb";
+import type { Hub } from "./hub.ts";
 import type { Source } from "./live.ts";
 
 export type ObjectKind = "Service" | "Cluster" | "Repository";
@@ -43,11 +44,7 @@ export function splitRef(ref: string): { project: string; name: string } {
  * as rollout policies: a watch of objects notices their edits only, and a watch of a query their states, too.
  * undefined: it was deleted.
  */
-export function rowSource(
-  clients: { query: Client<typeof QueryService>; fleet: Client<typeof FleetService> },
-  kind: string,
-  ref: string,
-): Source<FleetRow | undefined> {
+export function rowSource(hub: Pick<Hub, "query" | "call">, kind: string, ref: string): Source<FleetRow | undefined> {
   const { project, name } = splitRef(ref);
   const request = {
     query: { kind, project, filter: `name="${name.replaceAll(/["\\]/g, "")}"`, size: 1 },
@@ -55,14 +52,14 @@ export function rowSource(
   };
   return {
     async load(signal) {
-      const { rows } = await clients.query.queryFleet(request, { signal });
+      const { rows } = await hub.query.queryFleet(request, { signal });
       // The hub's own words about an object that is not there, or that the person may not see.
-      if (!rows[0]) await clients.fleet.get({ kind, name: ref }, { signal });
+      if (!rows[0]) await hub.call(FleetService).get({ kind, name: ref }, { signal });
       return rows[0];
     },
     async *follow(from, signal) {
       let row = from;
-      for await (const change of clients.query.watchQuery(request, { signal })) {
+      for await (const change of hub.query.watchQuery(request, { signal })) {
         if (change.hasWindow && change.window.length === 0) row = undefined;
         else row = change.rows[0] ?? row;
         yield row;

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
+import { FleetService } from "../gen/leat/fleet/v1/fleet_pb";
 import { KnownError } from "./failure.ts";
 import type { Hub } from "./hub.ts";
 
@@ -28,10 +29,13 @@ async function ask(
   { cluster, verb, resource, apiGroup = "leat.dev", namespace = "" }: Permission,
 ): Promise<void> {
   const attributes = { verb, apiGroup, resource, namespace };
-  const { allowed, reason } = await hub.fleet.reviewAccess({ cluster, attributes }).catch(() => {
-    // The call itself says whether it is allowed, or that the hub does not answer.
-    return { allowed: true, reason: "" };
-  });
+  const { allowed, reason } = await hub
+    .call(FleetService)
+    .reviewAccess({ cluster, attributes })
+    .catch(() => {
+      // The call itself says whether it is allowed, or that the hub does not answer.
+      return { allowed: true, reason: "" };
+    });
   if (!allowed)
     throw new KnownError({ kind: "refused", reason: "ACCESS_DENIED", message: reason.slice(0, 2000), metadata: {} });
 }

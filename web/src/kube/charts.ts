@@ -4,6 +4,7 @@
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { Metric, type MetricSeries } from "../gen/leat/agent/v1/agent_pb";
+import { FleetService } from "../gen/leat/fleet/v1/fleet_pb";
 import { type Revision, RevisionOutcome } from "../gen/leat/fleet/v1/resources_pb";
 import { failureOf, KnownError } from "../hub/failure.ts";
 import type { Hub } from "../hub/hub.ts";
@@ -121,10 +122,12 @@ function unlessRefused(thrown: unknown): undefined {
 /** Returns who asked for a sync of the service, by the record of changes, the latest at most. */
 async function loadSyncs(hub: Hub, name: string, from: number, to: number, signal: AbortSignal): Promise<Sync[]> {
   await permit(hub, { cluster: "", verb: "list", resource: "auditrecords" });
-  const { records } = await hub.fleet.listAuditRecords(
-    { kind: "Service", name, verb: "sync", outcome: "OK", since: timestampFromMs(from), pageSize: mostSyncs },
-    { signal },
-  );
+  const { records } = await hub
+    .call(FleetService)
+    .listAuditRecords(
+      { kind: "Service", name, verb: "sync", outcome: "OK", since: timestampFromMs(from), pageSize: mostSyncs },
+      { signal },
+    );
   return records.slice(0, mostSyncs).flatMap(({ id, time, subject, reason }) => {
     const at = ms(time);
     if (at === undefined || at < from || at > to) return [];
@@ -176,7 +179,7 @@ export const chartsSource = (hub: Hub, place: Place, name: string, range: Range)
       const [cpu, memory, revisions, syncs] = await Promise.all([
         chart(Metric.CPU, Metric.CPU_REQUEST, Metric.CPU_LIMIT),
         chart(Metric.MEMORY, Metric.MEMORY_REQUEST, Metric.MEMORY_LIMIT),
-        hub.fleet.listRevisions({ service: name }, { signal }).catch(unlessRefused),
+        hub.call(FleetService).listRevisions({ service: name }, { signal }).catch(unlessRefused),
         loadSyncs(hub, name, from, to, signal).catch(unlessRefused),
       ]);
       return { from, to, step, cpu, memory, syncs, marks: revisions && marksOf(revisions.revisions, from, to) };

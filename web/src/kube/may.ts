@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
+import { FleetService } from "../gen/leat/fleet/v1/fleet_pb";
 import type { Hub } from "../hub/hub.ts";
 import { terminal } from "../text/terminal.ts";
 import { reviewAccess } from "./access.ts";
@@ -36,10 +37,9 @@ async function ask(
   signal: AbortSignal,
 ): Promise<string | undefined> {
   const whole = subresource ? `${resource}/${subresource}` : resource;
-  const { allowed, reason } = await hub.fleet.reviewAccess(
-    { cluster: ref, attributes: { verb, apiGroup: group, resource: whole, namespace } },
-    { signal },
-  );
+  const { allowed, reason } = await hub
+    .call(FleetService)
+    .reviewAccess({ cluster: ref, attributes: { verb, apiGroup: group, resource: whole, namespace } }, { signal });
   if (!allowed) return words.mayNot(reason || words.mayNotHub);
   const object = { namespace, name, ...(subresource && { subresource }) };
   const review = await reviewAccess(hub.clusters, path, verb, { group, resource }, object, signal);

@@ -7,6 +7,7 @@ import { useEffect, useId, useMemo, useState } from "react";
 import { StepDialog } from "../../fleet/action.tsx";
 import { shellQuote } from "../../fleet/refs.ts";
 import { ApplyMode, DocumentSchema } from "../../gen/leat/fleet/v1/document_pb";
+import { FleetService } from "../../gen/leat/fleet/v1/fleet_pb";
 import { AccessRole } from "../../gen/leat/type/v1/access_pb";
 import { useHub } from "../../hub/hub.ts";
 import { Button } from "../../parts/button.tsx";
@@ -41,11 +42,14 @@ export function GiveAccess({ wanted }: { wanted: Wanted }) {
   useEffect(() => {
     const ended = new AbortController();
     const attributes = { verb: "create", apiGroup: "leat.dev", resource: "accessbindings" };
-    hub.fleet.reviewAccess({ attributes }, { signal: ended.signal }).then(
-      ({ allowed, reason }) => setRefused(allowed ? undefined : words.refused(reason.slice(0, 2000))),
-      // The call itself says whether it is allowed, or that the hub does not answer.
-      () => setRefused(undefined),
-    );
+    hub
+      .call(FleetService)
+      .reviewAccess({ attributes }, { signal: ended.signal })
+      .then(
+        ({ allowed, reason }) => setRefused(allowed ? undefined : words.refused(reason.slice(0, 2000))),
+        // The call itself says whether it is allowed, or that the hub does not answer.
+        () => setRefused(undefined),
+      );
     return () => ended.abort();
   }, [hub]);
   return (
@@ -118,7 +122,7 @@ function Give({ wanted, onClose }: { wanted: Wanted; onClose: () => void }) {
               },
             },
           });
-          await hub.fleet.apply({ documents: [document], mode: ApplyMode.CREATE }, options);
+          await hub.call(FleetService).apply({ documents: [document], mode: ApplyMode.CREATE }, options);
           return words.done(name);
         },
         body: (

@@ -7,6 +7,7 @@ import { type Field, SearchForm } from "../../fleet/form.tsx";
 import { Card, Facts, Page } from "../../fleet/page.tsx";
 import { shellQuote } from "../../fleet/refs.ts";
 import { Table } from "../../fleet/table.tsx";
+import { FleetService } from "../../gen/leat/fleet/v1/fleet_pb";
 import type { AccessReason, ReviewAccessResponse } from "../../gen/leat/fleet/v1/people_pb";
 import { useHub } from "../../hub/hub.ts";
 import { useLive } from "../../hub/live.ts";
@@ -87,10 +88,12 @@ function Review({ search }: { search: Search }) {
     `access ${JSON.stringify(search)}`,
     () => ({
       load: (signal) =>
-        hub.fleet.reviewAccess(
-          { cluster, user, ...(verb && resource && { attributes: attributesOf(verb, resource, namespace) }) },
-          { signal },
-        ),
+        hub
+          .call(FleetService)
+          .reviewAccess(
+            { cluster, user, ...(verb && resource && { attributes: attributesOf(verb, resource, namespace) }) },
+            { signal },
+          ),
     }),
     hub.surroundings,
   );
@@ -188,7 +191,7 @@ function Holders({ search }: { search: Search }) {
       load: async (signal) => {
         await permit(hub, { cluster: "", verb: "list", resource: "auditrecords" });
         const attributes = attributesOf(verb, resource, namespace);
-        return hub.fleet.listAccessHolders({ cluster, attributes }, { signal });
+        return hub.call(FleetService).listAccessHolders({ cluster, attributes }, { signal });
       },
     }),
     hub.surroundings,

@@ -9,9 +9,11 @@ import { shellQuote } from "../../fleet/refs.ts";
 import { Table } from "../../fleet/table.tsx";
 import {
   type AccessRequest,
+  AccessRequestService,
   type AccessRequestSpec,
   AccessRequestState,
 } from "../../gen/leat/fleet/v1/access_request_pb";
+import { FleetService } from "../../gen/leat/fleet/v1/fleet_pb";
 import { AccessRole } from "../../gen/leat/type/v1/access_pb";
 import { type Hub, useHub } from "../../hub/hub.ts";
 import { type Source, useLive } from "../../hub/live.ts";
@@ -80,7 +82,7 @@ function Ask({ cluster, namespace, onClose }: { cluster: string; namespace: stri
         needsReason: words.needsReason,
         command: command.join(" "),
         act: async (options, reason) => {
-          const { accessRequest } = await hub.requests.createAccessRequest(
+          const { accessRequest } = await hub.call(AccessRequestService).createAccessRequest(
             {
               spec: {
                 role: roleOf[role],
@@ -147,8 +149,9 @@ function Ask({ cluster, namespace, onClose }: { cluster: string; namespace: stri
 const nameOf = (request: AccessRequest) => request.metadata?.name ?? "";
 
 /** Returns the source of the requests that the person sees, by name. */
-function requestsSource({ fleet }: Hub): Source<ReadonlyMap<string, AccessRequest>> {
+function requestsSource({ call }: Hub): Source<ReadonlyMap<string, AccessRequest>> {
   const kind = "AccessRequest";
+  const fleet = call(FleetService);
   return {
     async load(signal) {
       const { documents } = await fleet.list({ kind, page: { size: pageSize } }, { signal });
@@ -265,7 +268,7 @@ function Decisions({ hub, request, isOwn, where, onStep }: DecisionsProps) {
       body: <p>{words.withdraw.body}</p>,
       command: `leat access withdraw ${shellQuote(name)}`,
       act: async (options) => {
-        await hub.requests.withdrawAccessRequest({ name }, options);
+        await hub.call(AccessRequestService).withdrawAccessRequest({ name }, options);
         return words.withdraw.done;
       },
     };
@@ -284,7 +287,7 @@ function Decisions({ hub, request, isOwn, where, onStep }: DecisionsProps) {
     ),
     command: `leat access approve ${shellQuote(name)}`,
     act: async (options) => {
-      const { accessRequest } = await hub.requests.approveAccessRequest({ name }, options);
+      const { accessRequest } = await hub.call(AccessRequestService).approveAccessRequest({ name }, options);
       return words.approve.done(accessRequest?.status?.binding ?? name);
     },
   };
@@ -295,7 +298,7 @@ function Decisions({ hub, request, isOwn, where, onStep }: DecisionsProps) {
     body: <p>{words.deny.body(who)}</p>,
     command: `leat access deny ${shellQuote(name)}`,
     act: async (options, word) => {
-      await hub.requests.denyAccessRequest({ name, word }, options);
+      await hub.call(AccessRequestService).denyAccessRequest({ name, word }, options);
       return words.deny.done(who);
     },
   };

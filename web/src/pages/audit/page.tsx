@@ -10,6 +10,7 @@ import { Card, Page } from "../../fleet/page.tsx";
 import { objectPage, shellQuote } from "../../fleet/refs.ts";
 import { Table } from "../../fleet/table.tsx";
 import { type AuditFieldChange, type AuditRecord, AuditSecretEffect } from "../../gen/leat/fleet/v1/audit_pb";
+import { FleetService } from "../../gen/leat/fleet/v1/fleet_pb";
 import { auditPage, auditSource, mostRecords, type Question } from "../../hub/audit.ts";
 import { type Failure, failureOf } from "../../hub/failure.ts";
 import { useHub } from "../../hub/hub.ts";
@@ -55,7 +56,7 @@ export function AuditPage() {
   const { value, failure, link, store } = useLive(
     `audit ${key}`,
     () => {
-      const source = auditSource(hub.fleet, question, hub.surroundings);
+      const source = auditSource(hub.call(FleetService), question, hub.surroundings);
       return { ...source, load: (signal) => permit(hub, readsAudit).then(() => source.load(signal)) };
     },
     hub.surroundings,
@@ -72,7 +73,7 @@ export function AuditPage() {
     setLoading(true);
     setOlderFailure(undefined);
     try {
-      const page = await auditPage(hub.fleet, question, hub.surroundings.now(), tail.next);
+      const page = await auditPage(hub.call(FleetService), question, hub.surroundings.now(), tail.next);
       setOlder({ of, records: [...tail.records, ...page.records], next: page.nextPageToken });
     } catch (thrown) {
       setOlderFailure(failureOf(thrown));

@@ -2,14 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
-
 import { lazy, Suspense } from "react";
-
 import { isOldRow, ms, servicesOfClusterColumns } from "../../fleet/columns.tsx";
 import { ObjectHead } from "../../fleet/head.tsx";
 import { FleetList } from "../../fleet/list.tsx";
 import { Card, Facts, ListSection, Page } from "../../fleet/page.tsx";
 import { shellQuote } from "../../fleet/refs.ts";
+import { FleetService } from "../../gen/leat/fleet/v1/fleet_pb";
 import { useHub } from "../../hub/hub.ts";
 import { useLive } from "../../hub/live.ts";
 import { objectSource } from "../../hub/object.ts";
@@ -40,7 +39,7 @@ export function ClusterPage() {
   const navigate = useNavigate();
   const { value, failure, link, store } = useLive(
     `cluster ${ref}`,
-    () => objectSource(hub.fleet, "Cluster", ref),
+    () => objectSource(hub.call(FleetService), "Cluster", ref),
     hub.surroundings,
   );
   useTitle(ref);

@@ -10,6 +10,7 @@ import { Card, Facts, Page } from "../../fleet/page.tsx";
 import { shellQuote } from "../../fleet/refs.ts";
 import { useRights } from "../../fleet/rights.ts";
 import type { ConfigBackend } from "../../gen/leat/fleet/v1/config_backend_pb";
+import { FleetService } from "../../gen/leat/fleet/v1/fleet_pb";
 import { useHub } from "../../hub/hub.ts";
 import { type Link as LinkState, useLive } from "../../hub/live.ts";
 import { rowSource } from "../../hub/object.ts";
@@ -107,7 +108,7 @@ function Refresh({ name }: { name: string }) {
         title={`leat config refresh ${shellQuote(name)}`}
         onClick={() =>
           void run("refresh", async () => {
-            const { entries } = await hub.fleet.refreshConfigBackend({ name });
+            const { entries } = await hub.call(FleetService).refreshConfigBackend({ name });
             return entries > 0 ? words.refreshed(entries) : words.refreshedNone;
           })
         }

@@ -7,7 +7,13 @@ import { Actions, type Step, StepDialog, useAction } from "../../fleet/action.ts
 import { shellQuote } from "../../fleet/refs.ts";
 import { useRights } from "../../fleet/rights.ts";
 import { isSuspended } from "../../fleet/sources.tsx";
-import { type FleetSource, FleetSourceAction, type FleetSourceDocument } from "../../gen/leat/fleet/v1/fleet_source_pb";
+import { FleetService } from "../../gen/leat/fleet/v1/fleet_pb";
+import {
+  type FleetSource,
+  FleetSourceAction,
+  type FleetSourceDocument,
+  FleetSourceService,
+} from "../../gen/leat/fleet/v1/fleet_source_pb";
 import { type Hub, useHub } from "../../hub/hub.ts";
 import { splitRef } from "../../hub/object.ts";
 import { Button } from "../../parts/button.tsx";
@@ -37,14 +43,16 @@ interface Held {
  */
 async function readHeld(hub: Hub, name: string): Promise<Held> {
   const status = async () => {
-    const { document } = await hub.fleet.get({ kind: "FleetSource", name });
+    const { document } = await hub.call(FleetService).get({ kind: "FleetSource", name });
     return document?.object.case === "fleetSource" ? document.object.value.status : undefined;
   };
   const before = await status();
   const documents: FleetSourceDocument[] = [];
   let token = "";
   for (let page = 0; page < mostPages; page += 1) {
-    const answer = await hub.sources.listFleetSourceDocuments({ name, page: { size: pageSize, token } });
+    const answer = await hub
+      .call(FleetSourceService)
+      .listFleetSourceDocuments({ name, page: { size: pageSize, token } });
     documents.push(...answer.documents.filter(({ action }) => action === FleetSourceAction.HELD));
     token = answer.nextPageToken;
     if (token === "" || documents.length >= (before?.held ?? 0)) break;
@@ -95,7 +103,7 @@ export function SourceActions({ name, source }: { name: string; source: FleetSou
     ),
     command: `leat fleetsource confirm ${quoted} ${shellQuote(digest)}`,
     act: async (options) => {
-      await hub.sources.confirmFleetSource({ name, digest }, options);
+      await hub.call(FleetSourceService).confirmFleetSource({ name, digest }, options);
       return words.confirmed;
     },
   });
@@ -122,7 +130,7 @@ export function SourceActions({ name, source }: { name: string; source: FleetSou
         refused={refused("sync") ?? (isSuspended(source) ? words.syncSuspended : undefined)}
         onClick={() =>
           void run("sync", async () => {
-            const answer = await hub.sources.syncFleetSource({ name });
+            const answer = await hub.call(FleetSourceService).syncFleetSource({ name });
             setRequest(answer.request);
             return words.syncAsked;
           })

@@ -4,7 +4,11 @@
 import { Link } from "@tanstack/react-router";
 import { useCallback, useMemo } from "react";
 import { objectPage, shellQuote } from "../../fleet/refs.ts";
-import { FleetSourceAction, type FleetSourceDocument } from "../../gen/leat/fleet/v1/fleet_source_pb";
+import {
+  FleetSourceAction,
+  type FleetSourceDocument,
+  FleetSourceService,
+} from "../../gen/leat/fleet/v1/fleet_source_pb";
 import { useAnswer } from "../../hub/answer.ts";
 import { useHub } from "../../hub/hub.ts";
 import { type Column, Grid } from "../../parts/grid.tsx";
@@ -104,7 +108,9 @@ export function Documents({
     `documents ${name} ${after}`,
     version,
     (signal) =>
-      hub.sources.listFleetSourceDocuments({ name, page: { size: pageSize, token: after ?? "" } }, { signal }),
+      hub
+        .call(FleetSourceService)
+        .listFleetSourceDocuments({ name, page: { size: pageSize, token: after ?? "" } }, { signal }),
     hub.surroundings,
   );
   const row = useCallback((index: number) => value?.documents[index], [value]);

@@ -7,7 +7,7 @@ import { ms, reasonName } from "../../fleet/columns.tsx";
 import { shellQuote, shortCommit } from "../../fleet/refs.ts";
 import { phaseSince } from "../../fleet/since.ts";
 import { Reason } from "../../gen/leat/errors/v1/reason_pb";
-import type { GlobalServiceMember } from "../../gen/leat/fleet/v1/global_service_pb";
+import { type GlobalServiceMember, GlobalServiceService } from "../../gen/leat/fleet/v1/global_service_pb";
 import { ServicePhase } from "../../gen/leat/type/v1/state_pb";
 import { useAnswer } from "../../hub/answer.ts";
 import { useHub } from "../../hub/hub.ts";
@@ -111,7 +111,9 @@ export function Members({ name, after, version }: { name: string; after: string 
     `members ${name} ${after}`,
     version,
     (signal) =>
-      hub.globals.listGlobalServiceMembers({ name, page: { size: pageSize, token: after ?? "" } }, { signal }),
+      hub
+        .call(GlobalServiceService)
+        .listGlobalServiceMembers({ name, page: { size: pageSize, token: after ?? "" } }, { signal }),
     hub.surroundings,
   );
   const members = value?.members ?? [];

@@ -11,7 +11,7 @@ import { ImageState, lookOf, ruleOf } from "../../fleet/images.tsx";
 import { Card, Facts, Page } from "../../fleet/page.tsx";
 import { refIn, shellQuote } from "../../fleet/refs.ts";
 import { useRights } from "../../fleet/rights.ts";
-import type { ImagePolicy } from "../../gen/leat/fleet/v1/image_policy_pb";
+import { type ImagePolicy, ImagePolicyService } from "../../gen/leat/fleet/v1/image_policy_pb";
 import { useHub } from "../../hub/hub.ts";
 import { type Link as LinkState, useLive } from "../../hub/live.ts";
 import { rowSource, splitRef } from "../../hub/object.ts";
@@ -107,7 +107,7 @@ function PolicyActions({ name, policy: { spec, status } }: { name: string; polic
         refused={refused("sync") ?? (spec?.suspended ? words.syncSuspended : undefined)}
         onClick={() =>
           void run("sync", async () => {
-            const answer = await hub.images.syncImagePolicy({ name });
+            const answer = await hub.call(ImagePolicyService).syncImagePolicy({ name });
             setRequest(answer.request);
             return words.syncAsked;
           })

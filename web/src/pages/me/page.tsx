@@ -8,6 +8,7 @@ import { ms } from "../../fleet/columns.tsx";
 import { Card, Facts, Page } from "../../fleet/page.tsx";
 import { shellQuote } from "../../fleet/refs.ts";
 import { Table } from "../../fleet/table.tsx";
+import { FleetService } from "../../gen/leat/fleet/v1/fleet_pb";
 import type { Token, TokenLimit } from "../../gen/leat/fleet/v1/people_pb";
 import type { Session } from "../../gen/leat/fleet/v1/session_pb";
 import { AccessRole } from "../../gen/leat/type/v1/access_pb";
@@ -66,7 +67,9 @@ function Tokens({ person, onStep }: { person: string; onStep: (step: Step) => vo
   const hub = useHub();
   const { value, failure, store } = useLive(
     `tokens ${person}`,
-    () => ({ load: (signal) => hub.fleet.listTokens({ user: person, page: { size: pageSize } }, { signal }) }),
+    () => ({
+      load: (signal) => hub.call(FleetService).listTokens({ user: person, page: { size: pageSize } }, { signal }),
+    }),
     hub.surroundings,
   );
   const command = `leat get tokens ${shellQuote(person)}`;
@@ -78,7 +81,7 @@ function Tokens({ person, onStep }: { person: string; onStep: (step: Step) => vo
     body: <p>{people.me.endTokenBody}</p>,
     command: `leat delete token/${shellQuote(id)}`,
     act: async (options) => {
-      await hub.fleet.deleteToken({ id }, options);
+      await hub.call(FleetService).deleteToken({ id }, options);
       return people.me.ended;
     },
   });

@@ -5,6 +5,7 @@ import { useEffect, useId, useState } from "react";
 import { ActionFailure, useAction } from "../../fleet/action.tsx";
 import { kubectl } from "../../fleet/kubectl.ts";
 import { hasProtection } from "../../fleet/protected.ts";
+import { FleetService } from "../../gen/leat/fleet/v1/fleet_pb";
 import { type Failure, failureOf } from "../../hub/failure.ts";
 import { useHub } from "../../hub/hub.ts";
 import { deleteObject, type Propagation, propagations } from "../../kube/apply.ts";
@@ -69,14 +70,17 @@ export function Remove({
 
   useEffect(() => {
     const ended = new AbortController();
-    hub.fleet.get({ kind: "Cluster", name: cluster }, { signal: ended.signal }).then(
-      ({ document }) => {
-        const labels = document?.object.case === "cluster" ? document.object.value.metadata?.labels : undefined;
-        setProtected(labels !== undefined && hasProtection(labels));
-      },
-      // Of a cluster that the person may not see, nothing is known, so it is taken for a protected one.
-      () => {},
-    );
+    hub
+      .call(FleetService)
+      .get({ kind: "Cluster", name: cluster }, { signal: ended.signal })
+      .then(
+        ({ document }) => {
+          const labels = document?.object.case === "cluster" ? document.object.value.metadata?.labels : undefined;
+          setProtected(labels !== undefined && hasProtection(labels));
+        },
+        // Of a cluster that the person may not see, nothing is known, so it is taken for a protected one.
+        () => {},
+      );
     return () => ended.abort();
   }, [hub, cluster]);
 

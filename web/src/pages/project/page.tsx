@@ -8,6 +8,7 @@ import { Card, Facts, Page } from "../../fleet/page.tsx";
 import { fullness, inWords, partOf, QuotaBar, usesOf } from "../../fleet/quota.tsx";
 import { refIn, shellQuote } from "../../fleet/refs.ts";
 import { Table } from "../../fleet/table.tsx";
+import { FleetService } from "../../gen/leat/fleet/v1/fleet_pb";
 import { LabelOperator, type LabelSelector } from "../../gen/leat/fleet/v1/people_pb";
 import type { Project, ProjectLimits, Selection } from "../../gen/leat/fleet/v1/project_pb";
 import type { AllowList } from "../../gen/leat/type/v1/sync_pb";
@@ -35,7 +36,7 @@ export function ProjectPage() {
     `project ${name}`,
     () =>
       polled(
-        async (signal) => (await hub.fleet.get({ kind: "Project", name }, { signal })).document,
+        async (signal) => (await hub.call(FleetService).get({ kind: "Project", name }, { signal })).document,
         every,
         hub.surroundings,
       ),

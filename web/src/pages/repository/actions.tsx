@@ -4,6 +4,7 @@
 import { Actions, Unsuccessful, useAction } from "../../fleet/action.tsx";
 import { reasonName } from "../../fleet/columns.tsx";
 import { type Refused, useRights } from "../../fleet/rights.ts";
+import { FleetService } from "../../gen/leat/fleet/v1/fleet_pb";
 import type { Repository } from "../../gen/leat/fleet/v1/resources_pb";
 import { type Hub, useHub } from "../../hub/hub.ts";
 import { Button } from "../../parts/button.tsx";
@@ -26,7 +27,7 @@ export const useRepositoryRights = (ref: string, { metadata }: Repository): Refu
   );
 
 async function fetchNow(hub: Hub, name: string): Promise<string> {
-  const { problem } = await hub.fleet.syncRepository({ name });
+  const { problem } = await hub.call(FleetService).syncRepository({ name });
   if (problem)
     throw new Unsuccessful(reasonName(problem.reason), repositoryText.repository.notFetched(problem.message));
   return repositoryText.repository.fetched(name);

@@ -8,6 +8,7 @@ import { ObjectHead } from "../../fleet/head.tsx";
 import { FleetList } from "../../fleet/list.tsx";
 import { Card, Facts, ListSection, Page } from "../../fleet/page.tsx";
 import { shellQuote } from "../../fleet/refs.ts";
+import { FleetService } from "../../gen/leat/fleet/v1/fleet_pb";
 import type { Repository } from "../../gen/leat/fleet/v1/resources_pb";
 import { RepositoryPhase, type RepositoryState, RepositoryType } from "../../gen/leat/gitcache/v1/repository_pb";
 import { useHub } from "../../hub/hub.ts";
@@ -34,7 +35,7 @@ export function RepositoryPage() {
   const { _splat: ref = "" } = route.useParams();
   const { value, failure, link, store } = useLive(
     `repository ${ref}`,
-    () => objectSource(hub.fleet, "Repository", ref),
+    () => objectSource(hub.call(FleetService), "Repository", ref),
     hub.surroundings,
   );
   useTitle(ref);
@@ -58,7 +59,7 @@ export function RepositoryPage() {
       repository={repository}
       link={link}
       // A fetch that finds nothing new is no change that the stream would tell of.
-      onFetched={() => store.replace(objectSource(hub.fleet, "Repository", ref))}
+      onFetched={() => store.replace(objectSource(hub.call(FleetService), "Repository", ref))}
     />
   );
 }

@@ -6,6 +6,7 @@ import { ms } from "../../fleet/columns.tsx";
 import { Card } from "../../fleet/page.tsx";
 import { shellQuote } from "../../fleet/refs.ts";
 import { Table } from "../../fleet/table.tsx";
+import { FleetService } from "../../gen/leat/fleet/v1/fleet_pb";
 import { RepositoryType, type WebhookDelivery, WebhookOutcome } from "../../gen/leat/gitcache/v1/repository_pb";
 import { type Hub, useHub } from "../../hub/hub.ts";
 import { polled, type Source, useLive } from "../../hub/live.ts";
@@ -56,7 +57,8 @@ const watching = 20_000;
 /** Returns the source of a repository's deliveries: a call now and then, because a page has few streams. */
 const deliveriesSource = (hub: Hub, name: string, pause: number): Source<readonly WebhookDelivery[]> =>
   polled<readonly WebhookDelivery[]>(
-    async (signal) => (await hub.fleet.listWebhookDeliveries({ name }, { signal })).deliveries.slice(0, 20),
+    async (signal) =>
+      (await hub.call(FleetService).listWebhookDeliveries({ name }, { signal })).deliveries.slice(0, 20),
     pause,
     hub.surroundings,
   );
@@ -133,7 +135,7 @@ function Steps({
   const id = useId();
   const { value: info } = useLive(
     "server info",
-    () => ({ load: (signal) => hub.fleet.getServerInfo({}, { signal }) }),
+    () => ({ load: (signal) => hub.call(FleetService).getServerInfo({}, { signal }) }),
     hub.surroundings,
   );
   const words = webhook.hosts[host];

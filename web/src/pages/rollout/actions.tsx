@@ -8,7 +8,7 @@ import { type PauseHours, PauseLength, pauseEnd, pauseFlag } from "../../fleet/p
 import { shellQuote } from "../../fleet/refs.ts";
 import { type Refused, useRights } from "../../fleet/rights.ts";
 import { hasEnded, needsPerson } from "../../fleet/rollouts.tsx";
-import type { Rollout, RolloutPolicy, RolloutWave } from "../../gen/leat/fleet/v1/rollout_pb";
+import { type Rollout, type RolloutPolicy, RolloutService, type RolloutWave } from "../../gen/leat/fleet/v1/rollout_pb";
 import { type Hub, useHub } from "../../hub/hub.ts";
 import { splitRef } from "../../hub/object.ts";
 import type { Person } from "../../hub/token.ts";
@@ -52,12 +52,12 @@ async function control(
   hours: PauseHours,
   options: CallOptions,
 ): Promise<void> {
-  const { rollout } = await hub.rollouts.getRollout({ name, page: { size: 1 } });
+  const { rollout } = await hub.call(RolloutService).getRollout({ name, page: { size: 1 } });
   if (rollout && rollout.number !== seen) {
     throw new ConnectError(delivery.rollout.moved(rollout.number), Code.FailedPrecondition);
   }
   const until = pauseEnd(hours, hub.surroundings.now());
-  await hub.rollouts.controlRollout({ name, verb, ...(until && { until }) }, options);
+  await hub.call(RolloutService).controlRollout({ name, verb, ...(until && { until }) }, options);
 }
 
 interface Choice {
@@ -166,7 +166,7 @@ export function RolloutActions({
     body: <p>{delivery.rollout.approveBody(rollout.wave)}</p>,
     command: `leat rollout approve ${quoted} --wave ${shellQuote(rollout.wave)}`,
     act: async (options) => {
-      await hub.rollouts.approveRollout({ name, wave: rollout.wave }, options);
+      await hub.call(RolloutService).approveRollout({ name, wave: rollout.wave }, options);
       onDone();
       return delivery.rollout.approved;
     },

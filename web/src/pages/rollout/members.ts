@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-import type { Rollout, RolloutMember } from "../../gen/leat/fleet/v1/rollout_pb";
+import { type Rollout, type RolloutMember, RolloutService } from "../../gen/leat/fleet/v1/rollout_pb";
 import type { Hub } from "../../hub/hub.ts";
 
 /** Detail is a rollout with a part of its members. */
@@ -36,7 +36,7 @@ export async function readRollout(hub: Hub, name: string, number: bigint, signal
   let token = "";
   let seen = 0;
   for (let page = 0; page < mostPages; page += 1) {
-    const answer = await hub.rollouts.getRollout(
+    const answer = await hub.call(RolloutService).getRollout(
       // Later pages are those of the same rollout, even if another one begins meanwhile.
       { name, number: rollout?.number ?? number, page: { size: pageSize, token } },
       { signal },

@@ -8,7 +8,7 @@ import { ObjectHead } from "../../fleet/head.tsx";
 import { Card, Facts, Page } from "../../fleet/page.tsx";
 import { shellQuote } from "../../fleet/refs.ts";
 import { hasEnded, needsPerson, RolloutProgress, RolloutState, toneOfRollout } from "../../fleet/rollouts.tsx";
-import type { Rollout, RolloutPolicy } from "../../gen/leat/fleet/v1/rollout_pb";
+import { type Rollout, type RolloutPolicy, RolloutService } from "../../gen/leat/fleet/v1/rollout_pb";
 import { useAnswer } from "../../hub/answer.ts";
 import { useHub } from "../../hub/hub.ts";
 import { type Link as LinkState, useLive } from "../../hub/live.ts";
@@ -93,7 +93,7 @@ function Shown({
   const history = useAnswer(
     `rollouts ${name}`,
     `${latest?.number} ${latest?.state}`,
-    async (signal) => (await hub.rollouts.listRollouts({ name }, { signal })).rollouts,
+    async (signal) => (await hub.call(RolloutService).listRollouts({ name }, { signal })).rollouts,
     hub.surroundings,
   );
   // The hub names the causes of failures and the authors in the rollout itself, and not in the policy's status.

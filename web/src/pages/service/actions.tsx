@@ -9,6 +9,7 @@ import { type Refused, useRights } from "../../fleet/rights.ts";
 import { setPaused, syncService } from "../../fleet/services.ts";
 import { Table } from "../../fleet/table.tsx";
 import type { Revision, Service } from "../../gen/leat/fleet/v1/resources_pb";
+import { RolloutService } from "../../gen/leat/fleet/v1/rollout_pb";
 import { type Hub, useHub } from "../../hub/hub.ts";
 import { Button } from "../../parts/button.tsx";
 import { text } from "../../text/en.ts";
@@ -87,7 +88,7 @@ export function ServiceActions({ name, service, refused }: { name: string; servi
               body: <p>{serviceText.releaseBody}</p>,
               command: `leat rollback service/${quoted} --release`,
               act: async (options) => {
-                await hub.rollouts.releaseService({ name }, options);
+                await hub.call(RolloutService).releaseService({ name }, options);
                 return serviceText.released;
               },
             })
@@ -147,7 +148,7 @@ export function rollbackStep(
     act: async (options) => {
       const until = pauseEnd(hours, hub.surroundings.now());
       const request = { name, revision: revision.number, ...(until && { until }) };
-      const answer = await hub.rollouts.rollbackService(request, options);
+      const answer = await hub.call(RolloutService).rollbackService(request, options);
       return serviceText.rolledBack(answer.revision);
     },
   };

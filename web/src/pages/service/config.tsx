@@ -8,6 +8,7 @@ import { refIn, shellQuote, splitService } from "../../fleet/refs.ts";
 import { Table, type TableRow } from "../../fleet/table.tsx";
 import type { ConfigExplanation, ConfigShadowed } from "../../gen/leat/fleet/v1/config_backend_pb";
 import { ConfigState } from "../../gen/leat/fleet/v1/config_backend_pb";
+import { FleetService } from "../../gen/leat/fleet/v1/fleet_pb";
 import { useHub } from "../../hub/hub.ts";
 import { polled, useLive } from "../../hub/live.ts";
 import { splitRef } from "../../hub/object.ts";
@@ -48,7 +49,8 @@ export function Config({ name }: { name: string }) {
   const hub = useHub();
   const { value, failure, link, store } = useLive(
     `config ${name}`,
-    () => polled((signal) => hub.fleet.explainServiceConfig({ name }, { signal }), every, hub.surroundings),
+    () =>
+      polled((signal) => hub.call(FleetService).explainServiceConfig({ name }, { signal }), every, hub.surroundings),
     hub.surroundings,
   );
   const command = `leat config explain service/${shellQuote(name)}`;

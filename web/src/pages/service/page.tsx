@@ -12,6 +12,7 @@ import { PauseOf, PinOf } from "../../fleet/pause.tsx";
 import { refIn, shellQuote, splitService } from "../../fleet/refs.ts";
 import { phaseSince } from "../../fleet/since.ts";
 import { Table } from "../../fleet/table.tsx";
+import { FleetService } from "../../gen/leat/fleet/v1/fleet_pb";
 import type { Service } from "../../gen/leat/fleet/v1/resources_pb";
 import { RevisionOutcome } from "../../gen/leat/fleet/v1/resources_pb";
 import type { GitRef } from "../../gen/leat/type/v1/source_pb";
@@ -60,7 +61,7 @@ export function ServicePage() {
   const { _splat: ref = "" } = route.useParams();
   const { value, failure, link, store } = useLive(
     `service ${ref}`,
-    () => objectSource(hub.fleet, "Service", ref),
+    () => objectSource(hub.call(FleetService), "Service", ref),
     hub.surroundings,
   );
   useTitle(ref);

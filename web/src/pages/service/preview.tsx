@@ -9,6 +9,7 @@ import { CommitLink } from "../../fleet/commit.tsx";
 import { Card } from "../../fleet/page.tsx";
 import { shellQuote } from "../../fleet/refs.ts";
 import type { PlanBundle } from "../../gen/leat/distributor/v1/plan_pb";
+import { FleetService } from "../../gen/leat/fleet/v1/fleet_pb";
 import type { Service } from "../../gen/leat/fleet/v1/resources_pb";
 import { useHub } from "../../hub/hub.ts";
 import { useLive } from "../../hub/live.ts";
@@ -154,7 +155,7 @@ function Resolved({
     () => ({
       load: async (signal) => {
         const asked = { name, ref: parseRef(of), repository: repository ?? "" };
-        const { service, expireTime } = await hub.fleet.previewService(asked, { signal });
+        const { service, expireTime } = await hub.call(FleetService).previewService(asked, { signal });
         // An agent takes no bundles for those of the plan, and would compare with the present content.
         if (!service || service.bundles.length === 0) throw new ConnectError(words.nothing, Code.FailedPrecondition);
         return { bundles: service.bundles, expireTime };

@@ -9,6 +9,7 @@ import { Card } from "../../fleet/page.tsx";
 import { hasProtection } from "../../fleet/protected.ts";
 import { refIn, shellQuote } from "../../fleet/refs.ts";
 import { ApplyMode, type Document } from "../../gen/leat/fleet/v1/document_pb";
+import { FleetService } from "../../gen/leat/fleet/v1/fleet_pb";
 import { type Service, SyncOptionsSchema } from "../../gen/leat/fleet/v1/resources_pb";
 import { type Hub, useHub } from "../../hub/hub.ts";
 import { keyOf, type Ref, refOf } from "../../kube/refs.ts";
@@ -38,7 +39,7 @@ interface Held {
 
 /** Reads what the guard keeps now. The digest stands for exactly the objects beside it. */
 async function readHeld(hub: Hub, name: string): Promise<Held | undefined> {
-  const { document } = await hub.fleet.get({ kind: "Service", name });
+  const { document } = await hub.call(FleetService).get({ kind: "Service", name });
   if (document?.object.case !== "service") return undefined;
   const service = document.object.value;
   const { guardedSpecDigest: digest = "", guarded = [] } = service.status?.report ?? {};
@@ -48,7 +49,7 @@ async function readHeld(hub: Hub, name: string): Promise<Held | undefined> {
 /** Reports whether the service's cluster is protected; undefined: the person may not see that, or nobody answers. */
 async function readProtected(hub: Hub, cluster: string): Promise<boolean | undefined> {
   try {
-    const { document } = await hub.fleet.get({ kind: "Cluster", name: cluster });
+    const { document } = await hub.call(FleetService).get({ kind: "Cluster", name: cluster });
     return document?.object.case === "cluster"
       ? hasProtection(document.object.value.metadata?.labels ?? {})
       : undefined;
@@ -68,7 +69,7 @@ async function agree(hub: Hub, name: string, digest: string, options: CallOption
   if (held.digest !== digest || !service.spec) throw new ConnectError(words.moved, Code.FailedPrecondition);
   service.spec.sync ??= create(SyncOptionsSchema);
   service.spec.sync.pruneConfirmation = digest;
-  await hub.fleet.apply({ documents: [document], mode: ApplyMode.UPDATE }, options);
+  await hub.call(FleetService).apply({ documents: [document], mode: ApplyMode.UPDATE }, options);
   return words.done;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
+import { FleetService } from "../../gen/leat/fleet/v1/fleet_pb";
 import type { Service } from "../../gen/leat/fleet/v1/resources_pb";
 import { useAnswer } from "../../hub/answer.ts";
 import { useHub } from "../../hub/hub.ts";
@@ -15,7 +16,7 @@ export function useRevisions(part: string, name: string, service: Service) {
   return useAnswer(
     `${part} ${name}`,
     JSON.stringify([report?.observedSpecDigest, report?.observedCommits, report?.phase]),
-    async (signal) => (await hub.fleet.listRevisions({ service: name }, { signal })).revisions,
+    async (signal) => (await hub.call(FleetService).listRevisions({ service: name }, { signal })).revisions,
     hub.surroundings,
   );
 }
