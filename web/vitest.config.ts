@@ -15,7 +15,7 @@ const chromium = playwright({
 });
 
 // They open the built UI, of which a run makes one.
-const built = ["test/{budget*,hostile*,policy,screen,upgrade}.test.ts"];
+const built = ["test/{budget*,hostile*,palette,policy,screen,upgrade}.test.ts"];
 
 export default mergeConfig(
   vite,

@@ -1,50 +1,52 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-import { type ReactNode, useEffect, useId, useRef, useState } from "react";
+import { type ReactNode, Suspense, useId, useState } from "react";
 import { Dialog as AriaDialog, Modal, ModalOverlay } from "react-aria-components";
 import { text } from "../text/en.ts";
-import { Icon, type IconName } from "./icon.tsx";
+import { Icon } from "./icon.tsx";
 import overlay from "./overlay.module.css";
 import styles from "./palette.module.css";
 
-export interface PaletteEntry {
+/** Asked is what the field of a palette asks of its list, which Choices shows. */
+export interface Asked {
+  query: string;
+  /** How many entries the arrows have moved from the first one. The list wraps around. */
+  at: number;
+  /** Whether Enter was pressed, and waits for an entry. */
+  isDue: boolean;
+  /** The id of the list. Those of its entries begin with it. */
   id: string;
-  icon: IconName;
-  label: string;
-  /** What distinguishes entries with the same label. */
-  note?: ReactNode;
-  run: () => void;
+  onMove: (at: number) => void;
+  /** Names the element of the current entry to screen readers. */
+  onCurrent: (id: string | undefined) => void;
+  /** Answers Enter with what the current entry does. Without one, nothing is found. */
+  onRun: (run?: () => void) => void;
 }
 
-export interface PaletteGroup {
-  title: string;
-  entries: readonly PaletteEntry[];
-}
+const focus = (input: HTMLInputElement | null) => input?.focus();
 
 /**
  * Palette finds a page, an object or an action by a few letters. The input keeps the focus; arrows move through the
- * entries, Enter runs one, and Escape closes.
+ * entries, Enter runs one, and Escape closes. The list may load after the palette opens: the input is the same one
+ * before and after, and Enter and the arrows wait for the list, so nothing is lost that a person types early.
  */
-export function Palette({
-  isOpen,
-  onClose,
-  groups,
-  query,
-  onQuery,
-  isBusy,
-}: {
-  isOpen: boolean;
-  onClose: () => void;
-  groups: readonly PaletteGroup[];
-  query: string;
-  onQuery: (query: string) => void;
-  isBusy: boolean;
-}) {
+export function Palette({ onClose, children }: { onClose: () => void; children: (asked: Asked) => ReactNode }) {
+  const id = useId();
+  const [asked, setAsked] = useState({ query: "", at: 0, isDue: false });
+  const [current, setCurrent] = useState<string>();
+  // Whatever a person does after Enter takes it back.
+  const ask = (change: Partial<Asked>) => setAsked((before) => ({ ...before, isDue: false, ...change }));
+  const onMove = (at: number) => ask({ at });
+  const onRun = (run?: () => void) => {
+    if (run) onClose();
+    else ask({});
+    run?.();
+  };
   return (
     <ModalOverlay
       className={overlay.scrim ?? ""}
-      isOpen={isOpen}
+      isOpen
       isDismissable
       onOpenChange={(open) => {
         if (!open) onClose();
@@ -52,112 +54,46 @@ export function Palette({
     >
       <Modal className={overlay.modal ?? ""}>
         <AriaDialog className={styles.dialog ?? ""} aria-label={text.palette}>
-          <Finder groups={groups} query={query} onQuery={onQuery} isBusy={isBusy} onClose={onClose} />
+          <div className={styles.field}>
+            <Icon name="search" />
+            <input
+              ref={focus}
+              role="combobox"
+              aria-expanded="true"
+              aria-controls={id}
+              aria-activedescendant={current}
+              aria-autocomplete="list"
+              aria-label={text.palette}
+              placeholder={text.palettePlaceholder}
+              value={asked.query}
+              autoComplete="off"
+              spellCheck={false}
+              onChange={(event) => ask({ query: event.target.value, at: 0 })}
+              onKeyDown={(event) => {
+                // These keys are the input method's while it composes a word.
+                if (event.nativeEvent.isComposing) return;
+                if (event.key === "ArrowDown") onMove(asked.at + 1);
+                else if (event.key === "ArrowUp") onMove(asked.at - 1);
+                else if (event.key === "Enter") ask({ isDue: true });
+                else return;
+                event.preventDefault();
+              }}
+            />
+          </div>
+          <Suspense
+            fallback={
+              <>
+                <div id={id} role="listbox" aria-label={text.palette} aria-busy />
+                <p className={styles.foot} role="status">
+                  {text.loading}
+                </p>
+              </>
+            }
+          >
+            {children({ ...asked, id, onMove, onCurrent: setCurrent, onRun })}
+          </Suspense>
         </AriaDialog>
       </Modal>
     </ModalOverlay>
-  );
-}
-
-function Finder({
-  groups,
-  query,
-  onQuery,
-  isBusy,
-  onClose,
-}: {
-  groups: readonly PaletteGroup[];
-  query: string;
-  onQuery: (query: string) => void;
-  isBusy: boolean;
-  onClose: () => void;
-}) {
-  const base = useId();
-  const input = useRef<HTMLInputElement>(null);
-  const [at, setAt] = useState(0);
-  const entries = groups.flatMap((group) => group.entries);
-  const current = entries[Math.min(at, entries.length - 1)];
-  const idOf = (entry: PaletteEntry) => `${base}-${entry.id}`;
-
-  useEffect(() => input.current?.focus(), []);
-  const currentId = current && idOf(current);
-  useEffect(() => {
-    if (currentId) document.getElementById(currentId)?.scrollIntoView({ block: "nearest" });
-  }, [currentId]);
-
-  const run = (entry: PaletteEntry) => {
-    onClose();
-    entry.run();
-  };
-  const move = (to: number) => setAt((to + entries.length) % Math.max(1, entries.length));
-  return (
-    <>
-      <div className={styles.field}>
-        <Icon name="search" />
-        <input
-          ref={input}
-          role="combobox"
-          aria-expanded="true"
-          aria-controls={`${base}-list`}
-          aria-activedescendant={currentId}
-          aria-autocomplete="list"
-          aria-label={text.palette}
-          placeholder={text.palettePlaceholder}
-          value={query}
-          autoComplete="off"
-          spellCheck={false}
-          onChange={(event) => {
-            setAt(0);
-            onQuery(event.target.value);
-          }}
-          onKeyDown={(event) => {
-            const from = Math.min(at, entries.length - 1);
-            if (event.key === "ArrowDown") move(from + 1);
-            else if (event.key === "ArrowUp") move(from - 1);
-            else if (event.key === "Enter" && current) run(current);
-            else return;
-            event.preventDefault();
-          }}
-        />
-      </div>
-      <div
-        id={`${base}-list`}
-        role="listbox"
-        aria-label={text.palette}
-        className={styles.list}
-        aria-busy={isBusy}
-        tabIndex={-1}
-      >
-        {groups.map(
-          (group) =>
-            group.entries.length > 0 && (
-              <div key={group.title} role="group" aria-label={group.title} className={styles.group}>
-                <div className={styles.groupTitle} aria-hidden="true">
-                  {group.title}
-                </div>
-                {group.entries.map((entry) => (
-                  <div
-                    key={entry.id}
-                    id={idOf(entry)}
-                    role="option"
-                    tabIndex={-1}
-                    aria-selected={entry === current}
-                    className={styles.entry}
-                    onMouseMove={() => setAt(entries.indexOf(entry))}
-                    onClick={() => run(entry)}
-                  >
-                    <Icon name={entry.icon} />
-                    <span className={styles.label}>{entry.label}</span>
-                    {entry.note && <span className={styles.note}>{entry.note}</span>}
-                  </div>
-                ))}
-              </div>
-            ),
-        )}
-      </div>
-      <p className={styles.foot} role="status">
-        {entries.length === 0 ? (isBusy ? text.searching : text.nothingFound) : text.paletteHelp}
-      </p>
-    </>
   );
 }

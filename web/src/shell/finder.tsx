@@ -6,7 +6,8 @@ import { useEffect, useState } from "react";
 import { repositoryAt, shortCommit } from "../fleet/refs.ts";
 import type { FleetRow } from "../gen/leat/fleet/v1/query_pb";
 import { useHub } from "../hub/hub.ts";
-import { Palette, type PaletteEntry } from "../parts/palette.tsx";
+import { type Choice, Choices } from "../parts/choices.tsx";
+import type { Asked } from "../parts/palette.tsx";
 import { text } from "../text/en.ts";
 import { many } from "../text/many.ts";
 import { setTheme, themes } from "./theme.ts";
@@ -42,17 +43,16 @@ function commitsIn(rows: readonly FleetRow[], typed: string): string[] {
   return [...found].slice(0, most);
 }
 
-/** Finder is the palette with the UI's pages and actions, and with what the hub finds. */
-export function Finder({ onClose }: { onClose: () => void }) {
+/** Finder is the list of the palette: the UI's pages and actions, and what the hub finds. */
+export function Finder({ asked }: { asked: Asked }) {
   const hub = useHub();
   const navigate = useNavigate();
-  const [query, setQuery] = useState("");
   const [found, setFound] = useState<{ query: string; rows: FleetRow[][]; commits: string[] }>({
     query: "",
     rows: [],
     commits: [],
   });
-  const typed = query.trim();
+  const typed = asked.query.trim();
 
   useEffect(() => {
     if (typed.length < 2) return;
@@ -79,8 +79,8 @@ export function Finder({ onClose }: { onClose: () => void }) {
     };
   }, [hub, typed]);
 
-  const matches = (entry: PaletteEntry) => entry.label.toLowerCase().includes(typed.toLowerCase());
-  const pages: PaletteEntry[] = [
+  const matches = (entry: Choice) => entry.label.toLowerCase().includes(typed.toLowerCase());
+  const pages: Choice[] = [
     { id: "problems", icon: "alert", label: text.problems, run: () => void navigate({ to: "/" }) },
     { id: "services", icon: "service", label: text.services, run: () => void navigate({ to: "/services" }) },
     { id: "clusters", icon: "cluster", label: text.clusters, run: () => void navigate({ to: "/clusters" }) },
@@ -122,7 +122,7 @@ export function Finder({ onClose }: { onClose: () => void }) {
     { id: "many", icon: "search", label: many.title, run: () => void navigate({ to: "/resources" }) },
     { id: "me", icon: "person", label: text.me, run: () => void navigate({ to: "/me" }) },
   ];
-  const actions: PaletteEntry[] = [
+  const actions: Choice[] = [
     ...themes.map((theme) => ({
       id: `theme-${theme}`,
       icon: theme,
@@ -132,18 +132,18 @@ export function Finder({ onClose }: { onClose: () => void }) {
     { id: "sign-out", icon: "key", label: text.signOut, run: () => void hub.tokens.signOut().catch(() => {}) },
   ];
   const { rows, commits } = typed.length >= 2 ? found : { rows: [], commits: [] };
+  // Until the hub answers, Enter opens nothing that only an earlier text has found.
+  const isFound = found.query === typed;
+  const hasTyped = (name: string) => isFound || name.toLowerCase().includes(typed.toLowerCase());
   return (
-    <Palette
-      isOpen
-      onClose={onClose}
-      query={query}
-      onQuery={setQuery}
-      isBusy={typed.length >= 2 && found.query !== typed}
+    <Choices
+      asked={asked}
+      isBusy={typed.length >= 2 && !isFound}
       groups={[
         { title: text.pages, entries: pages.filter(matches) },
         {
           title: text.column.commit,
-          entries: commits.map((address) => {
+          entries: commits.filter(hasTyped).map((address) => {
             const [repository = "", commit = ""] = address.split("@");
             return {
               id: `commit-${address.replaceAll(/[^\w-]/g, "_")}`,
@@ -155,13 +155,15 @@ export function Finder({ onClose }: { onClose: () => void }) {
         },
         ...kinds.map(({ kind, icon, to, title }, index) => ({
           title,
-          entries: (rows[index] ?? []).map((row) => ({
-            id: `${kind}-${row.ref.replaceAll(/[^\w-]/g, "_")}`,
-            icon,
-            label: row.ref,
-            note: text.phase[row.phase as keyof typeof text.phase],
-            run: () => void navigate({ to, params: { _splat: row.ref } }),
-          })),
+          entries: (rows[index] ?? [])
+            .filter((row) => hasTyped(row.ref))
+            .map((row) => ({
+              id: `${kind}-${row.ref.replaceAll(/[^\w-]/g, "_")}`,
+              icon,
+              label: row.ref,
+              note: text.phase[row.phase as keyof typeof text.phase],
+              run: () => void navigate({ to, params: { _splat: row.ref } }),
+            })),
         })),
         { title: text.actions, entries: actions.filter(matches) },
       ]}

@@ -7,6 +7,7 @@ import {
   lazy,
   type ReactNode,
   Suspense,
+  useCallback,
   useEffect,
   useRef,
   useState,
@@ -17,6 +18,7 @@ import { type Link as LinkState, useConnection } from "../hub/live.ts";
 import { classes } from "../parts/classes.ts";
 import { Icon, type IconName } from "../parts/icon.tsx";
 import { Menu } from "../parts/overlay.tsx";
+import { type Asked, Palette } from "../parts/palette.tsx";
 import { Stale } from "../parts/phase.tsx";
 import { Skeleton } from "../parts/states.tsx";
 import { StatusMessages, say } from "../parts/status.tsx";
@@ -26,7 +28,7 @@ import styles from "./shell.module.css";
 import { setTheme, themes, useTheme } from "./theme.ts";
 import { NewBuild } from "./upgrade.tsx";
 
-const Finder = lazy<ComponentType<{ onClose: () => void }>>(() =>
+const Finder = lazy<ComponentType<{ asked: Asked; onClose: () => void }>>(() =>
   import("./finder.tsx").then(
     ({ Finder }) => ({ default: Finder }),
     () => ({ default: NoFinder }),
@@ -145,6 +147,7 @@ function Frame({ person, children }: { person: string; children: ReactNode }) {
   const theme = useTheme();
   const content = useRef<HTMLElement>(null);
   const [isFinding, setFinding] = useState(false);
+  const stopFinding = useCallback(() => setFinding(false), []);
   const isLost = useConnection()?.link === "reconnecting";
   const path = useRouterState({ select: (state) => state.location.pathname });
   const first = useRef(true);
@@ -270,9 +273,7 @@ function Frame({ person, children }: { person: string; children: ReactNode }) {
         <StatusMessages />
       </div>
       {isFinding && (
-        <Suspense>
-          <Finder onClose={() => setFinding(false)} />
-        </Suspense>
+        <Palette onClose={stopFinding}>{(asked) => <Finder asked={asked} onClose={stopFinding} />}</Palette>
       )}
     </div>
   );

@@ -6,6 +6,7 @@ import type { Failure } from "../../hub/failure.ts";
 import { Age } from "../../parts/age.tsx";
 import { Badge } from "../../parts/badge.tsx";
 import { Button } from "../../parts/button.tsx";
+import { Choices } from "../../parts/choices.tsx";
 import { Command } from "../../parts/command.tsx";
 import { Counters } from "../../parts/counters.tsx";
 import { FilterField } from "../../parts/filter.tsx";
@@ -94,7 +95,6 @@ export function PartsPage() {
   const [tab, setTab] = useState("one");
   const [isDialogOpen, setDialogOpen] = useState(false);
   const [isPaletteOpen, setPaletteOpen] = useState(false);
-  const [query, setQuery] = useState("");
   useTitle(text.partsTitle);
   return (
     <div className={styles.page}>
@@ -197,22 +197,25 @@ export function PartsPage() {
           Their repositories are fetched now, and their agents reconcile.
         </Dialog>
         <Button onClick={() => setPaletteOpen(true)}>Open the palette</Button>
-        <Palette
-          isOpen={isPaletteOpen}
-          onClose={() => setPaletteOpen(false)}
-          query={query}
-          onQuery={setQuery}
-          isBusy={false}
-          groups={[
-            {
-              title: "Pages",
-              entries: [
-                { id: "a", icon: "service", label: "Services", run: () => say("Services") },
-                { id: "b", icon: "cluster", label: "berlin", note: "cluster", run: () => say("berlin") },
-              ],
-            },
-          ]}
-        />
+        {isPaletteOpen && (
+          <Palette onClose={() => setPaletteOpen(false)}>
+            {(asked) => (
+              <Choices
+                asked={asked}
+                isBusy={false}
+                groups={[
+                  {
+                    title: "Pages",
+                    entries: [
+                      { id: "a", icon: "service", label: "Services", run: () => say("Services") },
+                      { id: "b", icon: "cluster", label: "berlin", note: "cluster", run: () => say("berlin") },
+                    ],
+                  },
+                ]}
+              />
+            )}
+          </Palette>
+        )}
         <Button onClick={() => say("web@berlin syncs now")}>Say something</Button>
         <Button onClick={() => say("The hub refused to sync web@berlin", true)}>Say something bad</Button>
       </Section>
