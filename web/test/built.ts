@@ -48,7 +48,7 @@ export interface Built {
   html: string;
   /** Changes what is served: a file for which it returns undefined is gone. */
   serve: (path: string, content: Buffer) => Buffer | undefined;
-  /** Answers calls in place of the server's few. */
+  /** Answers calls in place of the server's few, and requests of clusters. */
   answer: ((request: Request) => Promise<Response>) | undefined;
   /** How many bytes of requests and answers have passed, with their headers. */
   bytes: number;
@@ -67,7 +67,7 @@ async function passOn(from: IncomingMessage, to: ServerResponse, built: Built) {
   const request = new Request(`http://leat.invalid${from.url}`, {
     method: from.method ?? "POST",
     headers,
-    body: Buffer.concat(chunks),
+    ...(from.method !== "GET" && { body: Buffer.concat(chunks) }),
     signal: gone.signal,
   });
   try {
@@ -90,7 +90,7 @@ export async function startBuilt(): Promise<Built> {
   const server = createServer((request, response) => {
     const { pathname } = new URL(request.url ?? "/", "http://leat.invalid");
     built.bytes += sizeOf(request.rawHeaders) + Number(request.headers["content-length"] ?? 0);
-    if (built.answer && pathname.startsWith("/leat.")) {
+    if (built.answer && /^\/(leat\.|clusters\/)/.test(pathname)) {
       void passOn(request, response, built);
       return;
     }
@@ -108,6 +108,10 @@ export async function startBuilt(): Promise<Built> {
       const content = existsSync(folder + path) ? built.serve(path, readFileSync(folder + path)) : undefined;
       response.statusCode = content ? 200 : 404;
       response.setHeader("content-type", types[extension] ?? "application/octet-stream");
+      // As the hub does, so that a browser compiles a script once, and not for each page that a test opens.
+      if (content && pathname.startsWith("/ui/assets/")) {
+        response.setHeader("cache-control", "public, max-age=31536000, immutable");
+      }
       response.end(content);
       return;
     }
