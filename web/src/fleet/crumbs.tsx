@@ -5,6 +5,9 @@ import { Fragment, type ReactNode } from "react";
 import { Icon } from "../parts/icon.tsx";
 import styles from "./crumbs.module.css";
 
+/** The options of a link among crumbs. Without them, the router calls what a page is in the current page, too. */
+export const outer = { exact: true };
+
 /** Crumbs are the links to what a page is in, the outermost first. */
 export function Crumbs({ label, children }: { label: string; children: readonly ReactNode[] }) {
   return (

@@ -3,7 +3,7 @@
 
 import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
 import { useCallback, useEffect, useMemo, useState, useSyncExternalStore } from "react";
-import { Crumbs } from "../../fleet/crumbs.tsx";
+import { Crumbs, outer } from "../../fleet/crumbs.tsx";
 import { addressOf, comparison, entryColumns } from "../../fleet/entries.tsx";
 import { type Field, SearchForm } from "../../fleet/form.tsx";
 import { wordsOf } from "../../fleet/reach.tsx";
@@ -56,7 +56,7 @@ export function ManyPage() {
       <div className={styles.head}>
         <Crumbs label={many.title}>
           {[
-            <Link key="clusters" to="/clusters">
+            <Link key="clusters" activeOptions={outer} to="/clusters">
               {text.clusters}
             </Link>,
           ]}

@@ -3,7 +3,7 @@
 
 import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
 import { lazy, type ReactNode, Suspense, useEffect, useState } from "react";
-import { Crumbs } from "../../fleet/crumbs.tsx";
+import { Crumbs, outer } from "../../fleet/crumbs.tsx";
 import { kubectl } from "../../fleet/kubectl.ts";
 import { Card, Facts, Page } from "../../fleet/page.tsx";
 import { ReachFailure, ReachNotice } from "../../fleet/reach.tsx";
@@ -76,14 +76,15 @@ export function ObjectPage() {
       <div className={styles.head}>
         <Crumbs label={reach.title}>
           {[
-            <Link key="cluster" to="/clusters/$" params={{ _splat: cluster }}>
+            <Link key="cluster" activeOptions={outer} to="/clusters/$" params={{ _splat: cluster }}>
               {cluster}
             </Link>,
-            <Link key="all" to="/clusters/$cluster/resources" params={{ cluster }}>
+            <Link key="all" activeOptions={outer} to="/clusters/$cluster/resources" params={{ cluster }}>
               {reach.allResources}
             </Link>,
             <Link
               key="kind"
+              activeOptions={outer}
               to="/clusters/$cluster/resources"
               params={{ cluster }}
               search={{

@@ -3,7 +3,7 @@
 
 import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
-import { Crumbs } from "../../fleet/crumbs.tsx";
+import { Crumbs, outer } from "../../fleet/crumbs.tsx";
 import { ReachFailure } from "../../fleet/reach.tsx";
 import { shellQuote } from "../../fleet/refs.ts";
 import { useHub } from "../../hub/hub.ts";
@@ -45,16 +45,17 @@ export function ResourcesPage() {
       <div className={styles.head}>
         <Crumbs label={reach.title}>
           {[
-            <Link key="clusters" to="/clusters">
+            <Link key="clusters" activeOptions={outer} to="/clusters">
               {text.clusters}
             </Link>,
-            <Link key="cluster" to="/clusters/$" params={{ _splat: cluster }}>
+            <Link key="cluster" activeOptions={outer} to="/clusters/$" params={{ _splat: cluster }}>
               {cluster}
             </Link>,
             ...(wanted
               ? [
                   <Link
                     key="all"
+                    activeOptions={outer}
                     to="/clusters/$cluster/resources"
                     params={{ cluster }}
                     search={({ namespace }) => (namespace ? { namespace } : {})}
