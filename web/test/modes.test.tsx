@@ -1,12 +1,15 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { createMemoryHistory } from "@tanstack/react-router";
 import { afterEach, describe, expect, test } from "vitest";
 import { cdp, page } from "vitest/browser";
 import { App } from "../src/app.tsx";
 import { say } from "../src/parts/status.tsx";
 import { makeRouter } from "../src/shell/router.tsx";
+import { setTheme } from "../src/shell/theme.ts";
+import { text } from "../src/text/en.ts";
 import { documentsOf, sourceRows } from "./fleet-sources.ts";
 import { globalMembers, globalRows } from "./global-services.ts";
 import { governRows } from "./govern-objects.ts";
@@ -15,9 +18,10 @@ import { imageRows } from "./images.ts";
 import { reachApi } from "./reach.ts";
 import { render } from "./render.tsx";
 import { policyRows, rolloutAnswers } from "./rollouts.ts";
+import { alike, flat, lost, luminance, moving, strange, unfocused, unreadable } from "./visible.ts";
 
-// How people set their screens: colours of their own, no motion, 200 %, narrow. Every page of the router is tried, so a
-// new one is among them at once.
+// How people set their screens: dark or light, more contrast, colours of their own, no motion, 200 %, narrow. Every page
+// of the router is tried, so a new one is among them at once. visible.test.tsx shows what is found.
 
 /** An object for the pages of objects. */
 const examples: Record<string, string> = {
@@ -30,10 +34,18 @@ const examples: Record<string, string> = {
   "/projects/$": "shop",
   "/configuration/sets/$": "region-eu",
   "/configuration/backends/$": "vault-test",
+  "/recordings/$": "1a",
   "/clusters/$cluster/resources/$group/$version/$plural/$namespace/$object":
     "berlin/resources/core/v1/configmaps/shop/cart",
   default: "berlin",
 };
+
+/** How the colours of a page are chosen: by the system, and by the person, whose choice goes before. */
+const looks = (["no-preference", "more"] as const).flatMap((contrast) =>
+  (["light", "dark"] as const).flatMap((system) =>
+    (["system", "light", "dark"] as const).map((chosen) => ({ system, chosen, contrast })),
+  ),
+);
 
 const paths = Object.keys(makeRouter(createMemoryHistory()).routesByPath)
   .map((path) => path.replace(/\$\w*(\/resources\/\$.*)?/, examples[path] ?? (examples.default as string)))
@@ -45,7 +57,22 @@ const paths = Object.keys(makeRouter(createMemoryHistory()).routesByPath)
     "/resources?kind=configmaps&clusters=berlin",
   );
 
-/** What the pages of delivery need of the hub: their objects are in documents. */
+const began = timestampFromMs(Date.UTC(2026, 10, 28, 9));
+const token = { id: "1a", user: "ada", label: "laptop", createTime: began, lastUsedTime: began };
+const recording = {
+  id: "1a",
+  cluster: "berlin",
+  subject: "user:ada",
+  namespace: "shop",
+  pod: "cart-7d4b9-aaaaa",
+  container: "web",
+  command: ["bash", "-l"],
+  beganAt: began,
+  writtenAt: began,
+  size: 48_300n,
+};
+
+/** What the pages need of the hub beside what it has for every test. */
 const delivery: Partial<Answers> = {
   objects: (kind) =>
     governRows(kind) ??
@@ -55,6 +82,14 @@ const delivery: Partial<Answers> = {
   rollouts: rolloutAnswers,
   globals: { listGlobalServiceMembers: globalMembers },
   sources: { listFleetSourceDocuments: (request) => documentsOf(request) },
+  fleet: { listTokens: () => ({ tokens: [token] }) },
+  sessions: { listSessions: () => ({ sessions: [{ id: "s1", person: "ada", provider: "corp", createTime: began }] }) },
+  tunnel: {
+    listRecordings: () => ({ recordings: [recording] }),
+    getRecording: async function* () {
+      yield { data: new TextEncoder().encode(`{"version":2,"width":60,"height":12}\n[1,"o","$ make\\r\\n"]\n`) };
+    },
+  },
   kube: reachApi().kube,
 };
 
@@ -62,57 +97,56 @@ interface Devtools {
   send(method: string, params: object): Promise<unknown>;
 }
 
-const emulate = (feature: string, value: string) =>
-  (cdp() as Devtools).send("Emulation.setEmulatedMedia", { features: [{ name: feature, value }] });
+/** What the browser reports of the person's system. What is not named is as the browser has it. */
+type System = Partial<
+  Record<"prefers-color-scheme" | "prefers-contrast" | "prefers-reduced-motion" | "forced-colors", string>
+>;
 
-afterEach(() => (cdp() as Devtools).send("Emulation.setEmulatedMedia", { features: [] }));
+async function emulate(system: System) {
+  const features = Object.entries(system).map(([name, value]) => ({ name, value }));
+  await (cdp() as Devtools).send("Emulation.setEmulatedMedia", { features });
+  // Without the mode, the page is the usual one, and all would pass.
+  for (const [name, value] of Object.entries(system))
+    expect(matchMedia(`(${name}: ${value})`).matches, name).toBe(true);
+}
 
-async function open(path: string, change: Partial<Answers> = {}) {
-  const { hub } = makeHub({ ...delivery, ...change });
+afterEach(async () => {
+  setTheme("system");
+  await emulate({});
+});
+
+/** Opens a page, and waits until it shows its object: neither a part that loads nor a failure has much to lose. */
+async function open(path: string) {
+  const { hub } = makeHub(delivery);
   const router = makeRouter(createMemoryHistory({ initialEntries: [`/ui${path}`] }));
   render(<App hub={hub} router={router} />);
-  // An object that this hub does not have is a page, too: it says so in a heading of its own.
-  await expect.element(page.getByRole("main").getByRole("heading").first()).toBeVisible();
+  const main = page.getByRole("main");
+  await expect.element(main.getByRole("heading").first()).toBeVisible();
+  // The page of parts shows what loads and what failed as examples.
+  if (path !== "/parts") {
+    await expect.poll(() => document.querySelector("main [role=status] > .unseen, main [aria-busy=true]")).toBeNull();
+    expect(document.querySelector("main [role=alert]")?.textContent ?? "").toBe("");
+  }
+  expect(document.title).not.toBe(text.titleOf(text.noSuchPage));
+  expect(router.state.location.pathname).toBe(path.replace(/\?.*/, ""));
 }
 
-const controls = "a[href], button, input:not([type=hidden]), textarea, select, [role=tab], [role=row][tabindex='0']";
-
-/** Reports whether an element is for screen readers alone, or until it has the focus. */
-const isUnseen = (element: Element) => {
-  for (let at: Element | null = element; at; at = at.parentElement) {
-    if (getComputedStyle(at).clipPath === "inset(50%)") return true;
+const colour = (name: string) => {
+  const probe = document.createElement("i");
+  probe.style.color = name;
+  document.documentElement.append(probe);
+  try {
+    return getComputedStyle(probe).color;
+  } finally {
+    probe.remove();
   }
-  return false;
 };
 
-const named = (element: Element) =>
-  `${element.tagName.toLowerCase()} "${element.getAttribute("aria-label") ?? element.textContent?.slice(0, 60)}"`;
+/** Lets the page draw twice: what has been asked for is then drawn. */
+const frames = () => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
 
-/** Returns what cannot be reached or read at the size of the screen. */
-function lost(): string[] {
-  const found: string[] = [];
-  const width = document.documentElement.clientWidth;
-  if (document.documentElement.scrollWidth > width) found.push(`the page is wider than ${width} px`);
-  for (const control of document.querySelectorAll<HTMLElement>(controls)) {
-    if (!control.checkVisibility() || isUnseen(control)) continue;
-    control.scrollIntoView({ block: "center", inline: "nearest" });
-    const { left, right, top, bottom } = control.getBoundingClientRect();
-    if (left < -1 || right > width + 1) found.push(`${named(control)} is beside the screen`);
-    const at = document.elementFromPoint((left + right) / 2, (top + bottom) / 2);
-    if (!at || !(control.contains(at) || at.contains(control))) found.push(`${named(control)} is covered`);
-  }
-  for (const element of document.querySelectorAll<HTMLElement>("#app *")) {
-    const hasText = [...element.childNodes].some(
-      (node) => node.nodeType === Node.TEXT_NODE && node.textContent?.trim(),
-    );
-    const { overflowX } = getComputedStyle(element);
-    if (!hasText || overflowX === "visible" || overflowX === "auto" || overflowX === "scroll") continue;
-    if (element.scrollWidth <= element.clientWidth + 1 || isUnseen(element) || !element.checkVisibility()) continue;
-    // A text that ends in an ellipsis is in a title, or its row leads to a page that has all of it.
-    if (!element.closest("[title], [role=row], button[aria-label]")) found.push(`${named(element)} is cut off`);
-  }
-  return found;
-}
+/** What each drawing of the page shows. */
+const drawings = () => [...document.querySelectorAll<HTMLCanvasElement>("main canvas")].map((each) => each.toDataURL());
 
 describe.each(paths)("%s", (path) => {
   test.each([
@@ -125,60 +159,57 @@ describe.each(paths)("%s", (path) => {
     // A failure stays until somebody removes it, and covers nothing.
     say("The hub refused to sync web@berlin", true);
     await expect.element(page.getByText("The hub refused to sync web@berlin")).toBeVisible();
-    expect(lost().join("\n")).toBe("");
+    expect(lost()).toEqual([]);
+  });
+
+  test("it is read in the theme of the system, in the other one, and in more contrast", async () => {
+    await open(path);
+    const drawn: Record<string, string[]> = {};
+    for (const { system, chosen, contrast } of looks) {
+      await emulate({ "prefers-color-scheme": system, "prefers-contrast": contrast });
+      setTheme(chosen);
+      for (const animation of document.getAnimations()) animation.finish();
+      await frames();
+      const isDark = (chosen === "system" ? system : chosen) === "dark";
+      const look = `${isDark ? "dark" : "light"}, ${contrast}`;
+      const note = `${chosen} of a system that is ${system}, contrast ${contrast}`;
+      // Scroll bars and the browser's own controls are of the scheme, and the rest of the variables.
+      expect(luminance(colour("CanvasText")) > luminance(colour("Canvas")), note).toBe(isDark);
+      expect(strange(isDark), note).toEqual([]);
+      expect(unreadable(contrast === "more" ? 7 : 4.5), note).toEqual([]);
+      drawn[look] ??= drawings();
+      expect(drawings(), note).toEqual(drawn[look]);
+    }
+    const [dark, light] = [drawn["dark, no-preference"] ?? [], drawn["light, no-preference"] ?? []];
+    for (const [index, drawing] of dark.entries())
+      expect(drawing === light[index], "the drawing of both themes").toBe(false);
   });
 
   test("the system's colours leave everything visible", async () => {
-    await emulate("forced-colors", "active");
+    await emulate({ "forced-colors": "active" });
     await open(path);
-    expect(matchMedia("(forced-colors: active)").matches).toBe(true);
-    expect(lost().join("\n")).toBe("");
-    // Surfaces have the system's colour, so a control is seen by its edge, and an icon by its line.
-    const flat = [...document.querySelectorAll<HTMLElement>("#app button, #app input")].filter((control) => {
-      if (!control.checkVisibility() || isUnseen(control)) return false;
-      const { borderTopWidth, borderTopStyle, color, backgroundColor } = getComputedStyle(control);
-      const hasEdge = borderTopStyle !== "none" && borderTopWidth !== "0px";
-      return !hasEdge && color === backgroundColor;
-    });
-    expect(flat.map(named)).toEqual([]);
-    // What is chosen differs from what is not by more than a surface.
-    const drawn = (element: Element) => {
-      const { outlineStyle, borderTopColor, borderBottomStyle, borderBottomColor, color, textDecorationLine } =
-        getComputedStyle(element);
-      return [outlineStyle, borderTopColor, borderBottomStyle, borderBottomColor, color, textDecorationLine].join();
-    };
-    for (const [chosen, other] of [
-      ["nav ul a[aria-current=page]", "nav ul a:not([aria-current=page])"],
-      ["[aria-pressed=true]", "[aria-pressed=false]"],
-      ["[role=tab][aria-selected=true]", "[role=tab][aria-selected=false]"],
-    ] as const) {
-      const [one, two] = [document.querySelector(chosen), document.querySelector(other)];
-      if (one && two) expect(drawn(one), chosen).not.toBe(drawn(two));
-    }
-    // The focus is seen.
-    for (const control of document.querySelectorAll<HTMLElement>("#app main :is(a, button, input)")) {
-      if (!control.checkVisibility() || isUnseen(control)) continue;
-      control.focus({ focusVisible: true } as FocusOptions);
-      // A field with an icon in it has its outline around both.
-      const outlines = [control, control.closest(":focus-within:not(:focus)")].map((at) => at && getComputedStyle(at));
-      const isSeen = outlines.some((style) => style?.outlineStyle !== "none" && style?.outlineWidth !== "0px");
-      expect(isSeen, `the focus of ${named(control)}`).toBe(true);
-    }
+    expect(lost()).toEqual([]);
+    expect(unreadable(4.5)).toEqual([]);
+    expect(flat()).toEqual([]);
+    expect(alike()).toEqual([]);
+    expect(unfocused()).toEqual([]);
   });
 
   test("nothing moves for people who want no motion", async () => {
-    await emulate("prefers-reduced-motion", "reduce");
     await open(path);
     say("a message");
     await expect.element(page.getByText("a message")).toBeVisible();
-    expect(document.getAnimations()).toEqual([]);
+    // The usual page does move, so what is looked for can be found.
+    expect(moving()).not.toEqual([]);
+    await emulate({ "prefers-reduced-motion": "reduce" });
+    expect(moving()).toEqual([]);
   });
 
   test("nothing moves while it loads", async () => {
-    await emulate("prefers-reduced-motion", "reduce");
     const { hub } = makeHub({ before: () => new Promise(() => {}) });
     render(<App hub={hub} router={makeRouter(createMemoryHistory({ initialEntries: [`/ui${path}`] }))} />);
     await expect.element(page.getByRole("main")).toBeVisible();
-    expect(document.getAnimations()).toEqual([]);
+    await emulate({ "prefers-reduced-motion": "reduce" });
+    expect(moving()).toEqual([]);
   });
 });
