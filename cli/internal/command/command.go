@@ -26,6 +26,7 @@ import (
 	"github.com/leatdev/leat/cli/internal/failure"
 	"github.com/leatdev/leat/cli/internal/session"
 	"github.com/leatdev/leat/cli/internal/terminal"
+	"github.com/leatdev/leat/internal/runtime/app"
 )
 
 // Params are the arguments that a process passes to its program.
@@ -68,6 +69,8 @@ const about = `leat carries one Git commit to every cluster.
 A hub mirrors Git repositories and sends each cluster what it should run; an agent in the cluster applies it. This
 command is how people define what runs where, follow its state, and reach their clusters through the hub.
 
+Pages that a text names, such as docs/guides/find.md, are in the repository: https://github.com/leatdev/leat.
+
 Exit codes: 0 success, 1 failure, 2 wrong command line; of leat status also 3, something is wrong in the fleet.`
 
 // New returns the root command.
@@ -86,7 +89,11 @@ func New(s *session.Session) *cobra.Command {
 		SilenceErrors: true,
 		Args:          cobra.NoArgs,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Version:       app.Build().String(),
 	}
+	// As leat version prints it. The flag is defined here because cobra would also take -v for it.
+	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
+	root.Flags().Bool("version", false, "print the version, as leat version does")
 	s.Bind(root.PersistentFlags())
 	root.AddGroup(
 		&cobra.Group{ID: "start", Title: "Get going:"},
