@@ -182,7 +182,7 @@ func putPlan(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 // putService stores a service in a state: service NAME
-// healthy|pending|failed|stale|unfetched|drifted|guarded|held|pinned|tested|warned|dry|contested|released|resolved.
+// healthy|pending|failed|refused|stale|unfetched|drifted|guarded|held|pinned|tested|warned|dry|contested|released|resolved.
 // NAME may end with @CLUSTER, which is demo otherwise.
 func putService(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) != 2 {
@@ -219,6 +219,16 @@ func putService(ts *testscript.TestScript, _ bool, args []string) {
 		service.Status.Phase = typev1.ServicePhase_SERVICE_PHASE_FAILED
 		service.Status.Problem = &typev1.Problem{
 			Reason: errorsv1.Reason_REASON_REF_NOT_FOUND, Message: "repository shop has no branch mian",
+		}
+	case "refused": // of two objects that were healthy, the API server took a change of neither
+		service.Status.Synced = false
+		service.Status.Phase = typev1.ServicePhase_SERVICE_PHASE_FAILED
+		service.Status.Problem = &typev1.Problem{Reason: errorsv1.Reason_REASON_APPLY_REJECTED, Message: "the API server refused 2 objects"}
+		for name, health := range map[string]typev1.Health{"api": typev1.Health_HEALTH_HEALTHY, "web": typev1.Health_HEALTH_DEGRADED} {
+			service.Status.Report.Objects = append(service.Status.Report.Objects, &typev1.ObjectStatus{
+				Ref: &typev1.ObjectRef{Group: "apps", Version: "v1", Kind: "Deployment", Namespace: "shop", Name: name}, Health: health,
+				Problem: &typev1.Problem{Reason: errorsv1.Reason_REASON_APPLY_REJECTED, Message: "the API server refused it"},
+			})
 		}
 	case "drifted":
 		service.Status.Problem = &typev1.Problem{Reason: errorsv1.Reason_REASON_DRIFT_DETECTED, Message: "2 objects differ"}

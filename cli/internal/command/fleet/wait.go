@@ -19,6 +19,7 @@ import (
 	"github.com/leatdev/leat/cli/internal/session"
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/contract/document"
 	"github.com/leatdev/leat/internal/runtime/fleetcalls"
 	"github.com/leatdev/leat/internal/runtime/rpcerr"
@@ -152,8 +153,13 @@ func unhealthy(service *fleetv1.Service) string {
 	var lines []string
 	for _, object := range service.GetStatus().GetReport().GetObjects() {
 		ref := object.GetRef()
-		line := fmt.Sprintf("  %s %s/%s: %s", ref.GetKind(), ref.GetNamespace(), ref.GetName(), document.EnumName(object.GetHealth()))
-		if text := object.GetProblem().GetMessage(); text != "" {
+		line := fmt.Sprintf("  %s %s/%s", ref.GetKind(), ref.GetNamespace(), ref.GetName())
+		text := object.GetProblem().GetMessage()
+		// An object that could not be changed is still as healthy as before, which is not why it is here.
+		if text == "" || object.GetHealth() != typev1.Health_HEALTH_HEALTHY {
+			line += ": " + document.EnumName(object.GetHealth())
+		}
+		if text != "" {
 			line += ": " + text
 		}
 		lines = append(lines, line)
