@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -84,13 +85,23 @@ func checkListen(listen string) error {
 	return nil
 }
 
+// scpLike is user@host:path, the form that ssh's scp made common.
+var scpLike = regexp.MustCompile(`^[^-@/:][^@/:]*@[^@/:]+:.`)
+
+// checkRepoURL refuses at once what the hub would refuse once all of it runs.
 func checkRepoURL(text string) error {
-	if text == "" || !strings.Contains(text, "://") { // user@host:path
+	if text == "" {
 		return nil
 	}
 	parsed, err := url.Parse(text)
-	if err != nil || parsed.Host == "" {
-		return failure.Usage("--repo: %q is not the URL of a repository", text)
+	hasScheme := strings.Contains(text, "://")
+	switch {
+	case !hasScheme && scpLike.MatchString(text):
+		return nil
+	case hasScheme && err == nil && slices.Contains([]string{"https", "http", "ssh"}, parsed.Scheme) && parsed.Host != "":
+	default:
+		return failure.Usage("--repo: %q is not the URL of a repository at a Git server: want https://…, http://…, ssh://… or user@host:path; "+
+			"the hub reads no folder of this machine", text)
 	}
 	if _, secret := parsed.User.Password(); secret {
 		return failure.Usage("--repo: leave the password out of the URL; start leat up without --repo, and apply a Repository with a credential")
