@@ -31,9 +31,9 @@ Without flags it delivers a demo from a Git repository that it serves itself, an
 --repo it delivers your own repository.
 
 The first start needs a Kubernetes control plane: etcd 3.6 or 3.7, kube-apiserver, kube-controller-manager and
-kube-scheduler 1.36, kwok 0.8 with its stages, and kubectl. Each file comes from the first of these that has it: the
-folder that --kubernetes-binaries names, an earlier start, the PATH, upstream's releases, whose checksums leat has, and
-a build from source, which takes some minutes and needs Go and a checkout of Leat. There is no such release of kwok. leat up
+kube-scheduler 1.36, kwok 0.8, and kubectl. Each file comes from the first of these that has it: the folder that
+--kubernetes-binaries names, an earlier start, the PATH, upstream's releases, whose checksums leat has, and a build
+from source, which takes some minutes and needs Go. There is no such release of kwok, so without Go you install it. leat up
 prints which way it takes, and why not an earlier one. It delivers as soon as etcd and kube-apiserver run, and makes
 the nodes Ready when the other files are there. Later starts take seconds.
 
@@ -80,7 +80,7 @@ func bindUp(flags *pflag.FlagSet, o *upcmd.Options) {
 	flags.StringVar(&o.Namespace, "namespace", "", "namespace for objects that name none (default: default)")
 	flags.IntVar(&o.Clusters, "clusters", 1, "how many clusters to run: demo, demo-2, demo-3 …")
 	flags.StringVar(&o.Kubeconfig, "kubeconfig", "", "kubeconfig of your own cluster to use instead, with its current context")
-	flags.StringVar(&o.KubeSource, "kube-source", ".", "a folder in a checkout of Leat, to build the control plane from")
+	flags.StringVar(&o.KubeSource, "kube-source", "", "a folder in a checkout of Leat, to build the control plane that it pins (default: this folder, if it is in one)")
 	flags.BoolVar(&o.Kind, "kind", false, "run the clusters in containers, with kind and Docker, in place of simulated nodes")
 	flags.StringVar(&o.Binaries, "kubernetes-binaries", "", "folder with binaries of a control plane, under the names above; not all have to be there")
 	flags.StringVar(&o.Mirror, "kubernetes-mirror", "", "base URL of a server with upstream's releases, at URL/HOST/PATH; off: download nothing (default: upstream)")

@@ -4,6 +4,7 @@
 package up
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,8 +36,8 @@ type kube struct {
 
 // newKube returns control planes that can be started, or an error if their files cannot be found or made.
 func newKube(ctx context.Context, b *base) (*kube, error) {
-	source, err := localkube.FindSource(b.Options.KubeSource)
-	if err != nil && !errors.Is(err, localkube.ErrSourceNotFound) {
+	source, err := kubeSource(b.Options.KubeSource)
+	if err != nil {
 		return nil, err
 	}
 	k := &kube{base: b}
@@ -50,6 +51,22 @@ func newKube(ctx context.Context, b *base) (*kube, error) {
 		Progress: func(line string) { b.tell("kubernetes", line) },
 	})
 	return k, kubeFailure(k.files.Check(ctx))
+}
+
+// kubeSource returns the folder to build from: that of the checkout that the user names or is in, or
+// else the one that leat has itself. It returns "" if this one cannot be written.
+func kubeSource(named string) (string, error) {
+	source, err := localkube.FindSource(cmp.Or(named, "."))
+	switch {
+	case err == nil:
+		return source, nil
+	case !errors.Is(err, localkube.ErrSourceNotFound):
+		return "", err
+	case named != "":
+		return "", failure.Usage("--kube-source: %s is not in a checkout of Leat; without the flag, leat builds the versions that it knows", named)
+	}
+	source, _ = localkube.OwnSource("") // a cache that cannot be written may still have all files
+	return source, nil
 }
 
 // releases returns where to download files from, or nil if nothing may be downloaded.
@@ -88,8 +105,9 @@ func (k *kube) tellOrigin(o supply.Origin) {
 // kubeFailure explains to a user why there are no files of a control plane.
 func kubeFailure(err error) error {
 	if missing, ok := errors.AsType[*supply.MissingError](err); ok {
-		return failure.New(missing.Error(), "Run leat up inside a checkout of Leat, with Go from https://go.dev/dl, or name one with --kube-source DIR; "+
-			"or name the binaries with --kubernetes-binaries DIR, or your own cluster with --kubeconfig FILE.")
+		return failure.New(missing.Error(), "leat builds them where Go is installed: https://go.dev/dl. "+
+			"Without it, name a folder that has them with --kubernetes-binaries DIR, run the cluster in containers with --kind, "+
+			"or name your own cluster with --kubeconfig FILE.")
 	}
 	return err
 }

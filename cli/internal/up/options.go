@@ -26,7 +26,7 @@ type Options struct {
 
 	Clusters   int    // how many control planes to run
 	Kubeconfig string // of a cluster to use instead; empty means local control planes
-	KubeSource string // folder in or above which tools/kube is; empty means the working directory
+	KubeSource string // folder in or above which tools/kube is; empty means the working directory, or else what leat has itself
 	Kind       bool   // run the clusters in containers, with the program kind
 	Binaries   string // folder with binaries of a control plane; empty means none
 	Mirror     string // base URL to download releases from; empty means upstream, and NoDownload that nothing is downloaded

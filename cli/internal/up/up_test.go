@@ -303,7 +303,7 @@ func TestUpDeliversBeforeTheNodesRun(t *testing.T) {
 	}
 	want := []string{
 		"--kubernetes-binaries etcd,kube-apiserver",
-		"--kubernetes-binaries kube-controller-manager,kwok,kwok-stages.yaml,kubectl", "earlier start kube-scheduler",
+		"--kubernetes-binaries kube-controller-manager,kwok,kubectl", "earlier start kube-scheduler",
 	}
 	if !reflect.DeepEqual(ways, want) {
 		t.Errorf("origins: got %q, want %q", ways, want)
@@ -400,6 +400,28 @@ func TestUpRefusesBinariesThatDoNotFit(t *testing.T) {
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(string(output), "etcd 3.4.30 does not fit, want 3.6 or 3.7") {
 		t.Errorf("got %v, want exit code 1 with the version that does not fit\n%s", err, output)
+	}
+}
+
+// Outside of a checkout leat up builds what it knows itself, so Go alone is missing. A folder that is
+// named has to be in a checkout.
+func TestUpOutsideOfACheckout(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"--kubernetes-mirror", "off"}, 1, "build: no go command)\nleat builds them where Go is installed: https://go.dev/dl."},
+		{[]string{"--kube-source", "elsewhere"}, 2, "--kube-source: elsewhere is not in a checkout of Leat"},
+	} {
+		cmd := exec.CommandContext(t.Context(), leat, append([]string{"up", "--listen", "127.0.0.1:0"}, test.args...)...)
+		cmd.Dir, cmd.Env = t.TempDir(), []string{"PATH=" + t.TempDir(), "HOME=" + t.TempDir()}
+		output, err := cmd.CombinedOutput()
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) || exit.ExitCode() != test.code || !strings.Contains(string(output), test.want) {
+			t.Errorf("%q: got %v, want exit code %d with %q\n%s", test.args, err, test.code, test.want, output)
+		}
 	}
 }
 

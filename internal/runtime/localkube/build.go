@@ -253,40 +253,13 @@ func (b *builder) withHeartbeat(t target, begin time.Time, f func() error) error
 	}
 }
 
-// produce compiles a target, or collects kwok's stages.
+// produce compiles a target.
 func (b *builder) produce(ctx context.Context, t target, out string) error {
-	if t.source == "" {
-		return b.collectStages(ctx, t, out)
-	}
-	_, err := b.runGo(ctx, t.pin.dir, "build", "-buildvcs=false", "-ldflags", t.linkFlags(), "-o", out, t.source)
-	return err
+	return b.runGo(ctx, t.pin.dir, "build", "-buildvcs=false", "-ldflags", t.linkFlags(), "-o", out, t.source)
 }
 
-// collectStages copies kwok's stage files out of its module into one file.
-func (b *builder) collectStages(ctx context.Context, t target, out string) error {
-	printed, err := b.runGo(ctx, t.pin.dir, "mod", "download", "-json", t.component)
-	if err != nil {
-		return err
-	}
-	var module struct{ Dir string }
-	if err := json.Unmarshal([]byte(printed), &module); err != nil {
-		return fmt.Errorf("read go mod download: %w", err)
-	}
-	var all bytes.Buffer
-	for _, file := range stageFiles() {
-		stage, err := os.ReadFile(filepath.Join(module.Dir, "kustomize", "stage", filepath.FromSlash(file)))
-		if err != nil {
-			return fmt.Errorf("read stage: %w", err)
-		}
-		all.WriteString("---\n")
-		all.Write(stage)
-		all.WriteByte('\n')
-	}
-	return os.WriteFile(out, all.Bytes(), 0o644)
-}
-
-// runGo runs the go command in dir and returns what it printed.
-func (b *builder) runGo(ctx context.Context, dir string, args ...string) (string, error) {
+// runGo runs the go command in dir.
+func (b *builder) runGo(ctx context.Context, dir string, args ...string) error {
 	cmd := exec.CommandContext(ctx, b.goCommand, args...)
 	cmd.Dir = dir
 	// These modules are not in go.work. GOFLAGS that users set for their own code (-race,
@@ -294,13 +267,13 @@ func (b *builder) runGo(ctx context.Context, dir string, args ...string) (string
 	cmd.Env = append(cmd.Environ(), "GOWORK=off", "GOFLAGS=-mod=readonly")
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // so that go removes its temporary files
 	cmd.WaitDelay = 10 * time.Second
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
 	if err := cmd.Run(); err != nil {
 		if ctx.Err() != nil {
-			return "", ctx.Err()
+			return ctx.Err()
 		}
-		return "", fmt.Errorf("go %s: %w\n%s", args[0], err, lastLines(stderr.String(), 20))
+		return fmt.Errorf("go %s: %w\n%s", args[0], err, lastLines(stderr.String(), 20))
 	}
-	return stdout.String(), nil
+	return nil
 }

@@ -19,28 +19,15 @@ import (
 // fakeGo stands in for the go command: it writes a file instead of compiling, records every call in
 // $0.calls, and fails for the package named in $0.broken.
 const fakeGo = `echo "$PWD $GOWORK $*" >>"$0.calls"
-case "$1" in
-build)
-	while [ $# -gt 1 ]; do [ "$1" = -o ] && out=$2; shift; done
-	if [ "$1" = "$(cat "$0.broken" 2>/dev/null)" ]; then echo "undefined: broken" >&2; exit 1; fi
-	echo "$1" >"$out" ;;
-mod)
-	echo "{\"Dir\": \"$0.modules\"}" ;;
-esac
+while [ $# -gt 1 ]; do [ "$1" = -o ] && out=$2; shift; done
+if [ "$1" = "$(cat "$0.broken" 2>/dev/null)" ]; then echo "undefined: broken" >&2; exit 1; fi
+echo "$1" >"$out"
 `
 
 // newFakeGo returns the path of a fakeGo.
 func newFakeGo(t *testing.T) string {
 	t.Helper()
-	path := newScript(t, fakeGo)
-	for _, stage := range []string{
-		"node/fast/node-initialize.yaml", "node/heartbeat-with-lease/node-heartbeat-with-lease.yaml",
-		"pod/fast/pod-ready.yaml", "pod/fast/pod-complete.yaml", "pod/fast/pod-delete.yaml",
-		"volume/fast/pvc-provision.yaml", "volume/fast/pvc-delete.yaml", "volume/fast/pv-bind.yaml", "volume/fast/pv-delete.yaml",
-	} {
-		writeFile(t, filepath.Join(path+".modules", "kustomize", "stage", stage), "name: "+filepath.Base(stage))
-	}
-	return path
+	return newScript(t, fakeGo)
 }
 
 // newSource returns a source folder that pins made-up versions.
@@ -86,7 +73,7 @@ func calls(t *testing.T, goCommand string) []string {
 }
 
 func paths(b localkube.Binaries) []string {
-	return []string{b.Etcd, b.APIServer, b.ControllerManager, b.Scheduler, b.Kwok, b.KwokStages, b.Kubectl}
+	return []string{b.Etcd, b.APIServer, b.ControllerManager, b.Scheduler, b.Kwok, b.Kubectl}
 }
 
 func TestBuildOnce(t *testing.T) {
@@ -105,7 +92,7 @@ func TestBuildOnce(t *testing.T) {
 			t.Errorf("after build: %v", err)
 		}
 	}
-	if got := strings.Join(lines, "\n"); !strings.Contains(got, "building kube-apiserver v1.2.3 (2 of 7)") {
+	if got := strings.Join(lines, "\n"); !strings.Contains(got, "building kube-apiserver v1.2.3 (2 of 6)") {
 		t.Errorf("progress: got\n%s\nwant a line with version and count", got)
 	}
 	for _, call := range calls(t, p.GoCommand) {
@@ -160,7 +147,7 @@ func TestBuildByParts(t *testing.T) {
 		t.Errorf("calls of go: got %q, want one for each server, etcd first", got)
 	}
 	p.Only = []string{
-		localkube.ControllerManagerFile, localkube.SchedulerFile, localkube.KwokFile, localkube.KwokStagesFile, localkube.KubectlFile,
+		localkube.ControllerManagerFile, localkube.SchedulerFile, localkube.KwokFile, localkube.KubectlFile,
 	}
 	rest, err := localkube.Build(t.Context(), p)
 	if err != nil {
@@ -170,22 +157,6 @@ func TestBuildByParts(t *testing.T) {
 	want.Etcd, want.APIServer = servers.Etcd, servers.APIServer
 	if built, err := localkube.Built(localkube.BuildParams{CacheDir: p.CacheDir}); err != nil || built != want {
 		t.Errorf("what is built, without a checkout: got %+v, %v, want %+v", built, err, want)
-	}
-}
-
-func TestBuildStages(t *testing.T) {
-	t.Parallel()
-	b, err := localkube.Build(t.Context(), localkube.BuildParams{SourceDir: newSource(t), CacheDir: t.TempDir(), GoCommand: newFakeGo(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	stages, err := os.ReadFile(b.KwokStages)
-	if err != nil {
-		t.Fatal(err)
-	}
-	const start = "---\nname: node-initialize.yaml\n---\nname: node-heartbeat-with-lease.yaml\n---\nname: pod-ready.yaml\n"
-	if !strings.HasPrefix(string(stages), start) {
-		t.Errorf("stages: got\n%s\nwant a start of\n%s", stages, start)
 	}
 }
 

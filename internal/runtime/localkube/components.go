@@ -123,20 +123,24 @@ func (cp *ControlPlane) clientFlags() []string {
 }
 
 func (cp *ControlPlane) kwok(ctx context.Context, p Params) (command, error) {
+	stages := cp.path("kwok-stages.yaml")
+	if err := os.WriteFile(stages, kwokStages, 0o600); err != nil {
+		return command{}, fmt.Errorf("write stages: %w", err)
+	}
 	args := []string{
 		"--kubeconfig", cp.KubeconfigPath(),
-		"--config", p.Binaries.KwokStages,
+		"--config", stages,
 		"--manage-all-nodes",
 		"--node-ip", "127.0.0.1",
 		"--cidr", podRange,
 		"--node-lease-duration-seconds", "40",
 	}
 	if p.Simulated {
-		stages := cp.path("simulated.yaml")
-		if err := os.WriteFile(stages, simulatedStages, 0o600); err != nil {
+		simulated := cp.path("simulated.yaml")
+		if err := os.WriteFile(simulated, simulatedStages, 0o600); err != nil {
 			return command{}, fmt.Errorf("write stages: %w", err)
 		}
-		args = append(args, "--config", stages)
+		args = append(args, "--config", simulated)
 	}
 	if p.Kubelet != "" {
 		more, err := cp.kubelet(ctx, p)

@@ -34,7 +34,6 @@ type Binaries struct {
 	ControllerManager string
 	Scheduler         string
 	Kwok              string
-	KwokStages        string // YAML: what kwok does to nodes, pods and volumes
 	Kubectl           string // not used by Start; of the API server's version, for people
 	Helm              string // not used by Start; empty unless BuildParams.Helm asked for it
 	Kustomize         string // not used by Start; empty unless BuildParams.Kustomize asked for it
@@ -48,7 +47,6 @@ const (
 	ControllerManagerFile = "kube-controller-manager"
 	SchedulerFile         = "kube-scheduler"
 	KwokFile              = "kwok"
-	KwokStagesFile        = "kwok-stages.yaml"
 	KubectlFile           = "kubectl"
 )
 
@@ -66,8 +64,6 @@ func (b *Binaries) Path(name string) *string {
 		return &b.Scheduler
 	case KwokFile:
 		return &b.Kwok
-	case KwokStagesFile:
-		return &b.KwokStages
 	case KubectlFile:
 		return &b.Kubectl
 	default:
@@ -77,7 +73,7 @@ func (b *Binaries) Path(name string) *string {
 
 // InFolder returns the paths of the files in a folder that has them under their names.
 func InFolder(dir string) (b Binaries) {
-	for _, name := range []string{EtcdFile, APIServerFile, ControllerManagerFile, SchedulerFile, KwokFile, KwokStagesFile, KubectlFile} {
+	for _, name := range []string{EtcdFile, APIServerFile, ControllerManagerFile, SchedulerFile, KwokFile, KubectlFile} {
 		*b.Path(name) = filepath.Join(dir, name)
 	}
 	return b
@@ -88,7 +84,7 @@ type target struct {
 	name      string        // its name in the cache and in progress lines
 	module    string        // the module under the source folder that pins it
 	component string        // the Go module whose version it carries
-	source    string        // the Go package to compile; empty: kwok's stages are collected
+	source    string        // the Go package to compile
 	cold      time.Duration // CPU time with empty build caches, measured
 	place     *string       // its path in the Binaries that Build returns
 
@@ -122,7 +118,6 @@ func targets(p BuildParams, b *Binaries) []target {
 		kubernetes(ControllerManagerFile, 100*time.Second),
 		kubernetes(SchedulerFile, 10*time.Second),
 		{name: KwokFile, module: "kwok", component: kwok, source: kwok + "/cmd/kwok", cold: 120 * time.Second},
-		{name: KwokStagesFile, module: "kwok", component: kwok},
 		kubernetes(KubectlFile, 40*time.Second),
 	}
 	if len(p.Only) > 0 {
@@ -156,7 +151,8 @@ func plan(p BuildParams, sourceDir, cacheDir string, b *Binaries) ([]target, err
 }
 
 // cacheKey covers everything that determines the bytes of a target except the Go toolchain: a patch
-// release of Go does not justify minutes of building.
+// release of Go does not justify minutes of building. The names of the stages determine nothing; they
+// are in the key because they were in that of 0.1.0, whose builds are used further.
 func (t target) cacheKey() string {
 	h := sha256.New()
 	h.Write(t.pin.sums)
@@ -183,21 +179,4 @@ func (t target) linkFlags() string {
 		prefix + "gitTreeState=clean" +
 		prefix + "gitCommit=0" +
 		prefix + "buildDate=1970-01-01T00:00:00Z"
-}
-
-// stageFiles lists kwok's own behaviours that simulate a working cluster: nodes become ready and
-// renew their leases, pods run at once, pods of Jobs complete, deleted pods go, and claims get a
-// volume.
-func stageFiles() []string {
-	return []string{
-		"node/fast/node-initialize.yaml",
-		"node/heartbeat-with-lease/node-heartbeat-with-lease.yaml",
-		"pod/fast/pod-ready.yaml",
-		"pod/fast/pod-complete.yaml",
-		"pod/fast/pod-delete.yaml",
-		"volume/fast/pvc-provision.yaml",
-		"volume/fast/pvc-delete.yaml",
-		"volume/fast/pv-bind.yaml",
-		"volume/fast/pv-delete.yaml",
-	}
 }

@@ -22,7 +22,7 @@ import (
 // Params describes where a Supply looks.
 type Params struct {
 	Dir       string // a folder with binaries, which must fit; empty means none
-	SourceDir string // tools/kube of a checkout; empty means that nothing can be built
+	SourceDir string // tools/kube of a checkout, or localkube.OwnSource; empty means that nothing can be built
 	CacheDir  string // as localkube.BuildParams.CacheDir
 	GoCommand string // as localkube.BuildParams.GoCommand
 	LookPath  func(file string) (string, error)
@@ -128,7 +128,7 @@ func Servers() []string { return []string{localkube.EtcdFile, localkube.APIServe
 // people alone.
 func Rest() []string {
 	return []string{
-		localkube.ControllerManagerFile, localkube.SchedulerFile, localkube.KwokFile, localkube.KwokStagesFile, localkube.KubectlFile,
+		localkube.ControllerManagerFile, localkube.SchedulerFile, localkube.KwokFile, localkube.KubectlFile,
 	}
 }
 

@@ -23,15 +23,9 @@ import (
 // in $0.calls, and fails if $0.broken exists.
 const fakeGo = `
 if [ -e "$0.broken" ]; then echo "undefined: broken" >&2; exit 1; fi
-case "$1" in
-build)
-	while [ $# -gt 1 ]; do [ "$1" = -o ] && out=$2; shift; done
-	echo "$1" >>"$0.calls"
-	echo built >"$out" ;;
-mod)
-	echo stages >>"$0.calls"
-	echo "{\"Dir\": \"$0.modules\"}" ;;
-esac
+while [ $# -gt 1 ]; do [ "$1" = -o ] && out=$2; shift; done
+echo "$1" >>"$0.calls"
+echo built >"$out"
 `
 
 // prints returns the text that the programs print for a version.
@@ -87,13 +81,6 @@ func (b *bench) withSource(t *testing.T, kubernetes, etcd string) {
 	}
 	b.GoCommand = filepath.Join(t.TempDir(), "go")
 	writeScript(t, b.GoCommand, fakeGo)
-	for _, stage := range []string{
-		"node/fast/node-initialize.yaml", "node/heartbeat-with-lease/node-heartbeat-with-lease.yaml",
-		"pod/fast/pod-ready.yaml", "pod/fast/pod-complete.yaml", "pod/fast/pod-delete.yaml",
-		"volume/fast/pvc-provision.yaml", "volume/fast/pvc-delete.yaml", "volume/fast/pv-bind.yaml", "volume/fast/pv-delete.yaml",
-	} {
-		writeFile(t, filepath.Join(b.GoCommand+".modules", "kustomize", "stage", stage), "", 0o600)
-	}
 }
 
 func (b *bench) built(t *testing.T) string {
@@ -223,8 +210,8 @@ func TestGetInParts(t *testing.T) {
 			t.Errorf("%s is missing in %+v", file, got)
 		}
 	}
-	if got := strings.Count(b.built(t), "\n"); got != 7 {
-		t.Errorf("go built %d times, want once for each of 7 files:\n%s", got, b.built(t))
+	if got := strings.Count(b.built(t), "\n"); got != 6 {
+		t.Errorf("go built %d times, want once for each of 6 files:\n%s", got, b.built(t))
 	}
 	if got := strings.Count(strings.Join(b.origins, "\n"), "--kubernetes-binaries: not set"); got != 1 {
 		t.Errorf("reported a way %d times, want once:\n%s", got, b.origins)
@@ -342,7 +329,7 @@ func TestCheck(t *testing.T) {
 	add(t, b.search, "3.6.8", localkube.EtcdFile)
 	err := supply.New(b.Params).Check(t.Context())
 	missing, ok := errors.AsType[*supply.MissingError](err)
-	if !ok || len(missing.Files) != 6 || !strings.Contains(err.Error(), "build: no checkout of Leat's source here") {
+	if !ok || len(missing.Files) != 5 || !strings.Contains(err.Error(), "build: no folder to build from") {
 		t.Errorf("without anything but etcd: got %v", err)
 	}
 	b.withSource(t, "1.36.3", "3.7.3")
@@ -352,6 +339,24 @@ func TestCheck(t *testing.T) {
 	b.GoCommand = "no-such-command"
 	if err := supply.New(b.Params).Check(t.Context()); err == nil || !strings.Contains(err.Error(), "build: no go command") {
 		t.Errorf("without go: got %v", err)
+	}
+}
+
+// Who has no checkout and no Go can install programs that upstream publishes, and nothing else.
+func TestUpstreamsProgramsAreEnough(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	add(t, b.search, "3.6.8", localkube.EtcdFile)
+	add(t, b.search, "1.36.2", localkube.APIServerFile, localkube.ControllerManagerFile, localkube.SchedulerFile, localkube.KubectlFile)
+	add(t, b.search, "0.8.0", localkube.KwokFile)
+	s := supply.New(b.Params)
+	if err := s.Check(t.Context()); err != nil {
+		t.Errorf("check: %v", err)
+	}
+	for _, part := range [][]string{supply.Servers(), supply.Rest()} {
+		if _, err := s.Get(t.Context(), part); err != nil {
+			t.Errorf("get %s: %v", part, err)
+		}
 	}
 }
 

@@ -47,9 +47,6 @@ type prober struct {
 // misfit returns why the program at path cannot be taken, or "". It runs the program for its
 // version.
 func (p prober) misfit(ctx context.Context, file, path string) string {
-	if file == localkube.KwokStagesFile {
-		return "" // a file, of the same version as the kwok beside it
-	}
 	printed, err := printedVersion(ctx, file, path)
 	if err != nil {
 		return fmt.Sprintf("%s does not run: %v", path, err)
@@ -59,9 +56,6 @@ func (p prober) misfit(ctx context.Context, file, path string) string {
 
 // misfitBuilt is misfit for a file in the cache of builds, whose folder is named after its version.
 func (p prober) misfitBuilt(file, path string) string {
-	if file == localkube.KwokStagesFile {
-		return ""
-	}
 	return p.misfitVersion(file, filepath.Base(filepath.Dir(path)))
 }
 

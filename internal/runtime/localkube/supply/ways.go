@@ -122,9 +122,9 @@ func (w searchPath) could(file string) bool {
 	return err == nil
 }
 
-// find returns the absolute path of a program. kwok's stages are not a program.
+// find returns the absolute path of a program.
 func (w searchPath) find(file string) (string, error) {
-	if w.look == nil || file == localkube.KwokStagesFile {
+	if w.look == nil {
 		return "", exec.ErrNotFound
 	}
 	path, err := w.look(file)
@@ -219,7 +219,7 @@ func (w build) could(string) bool { return w.obstacle() == "" }
 // obstacle returns why nothing can be built, or "".
 func (w build) obstacle() string {
 	if w.params.SourceDir == "" {
-		return "no checkout of Leat's source here"
+		return "no folder to build from"
 	}
 	if _, err := exec.LookPath(cmp.Or(w.params.GoCommand, "go")); err != nil {
 		return "no go command"

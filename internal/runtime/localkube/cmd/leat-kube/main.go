@@ -79,7 +79,7 @@ func build(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	paths := []string{b.Etcd, b.APIServer, b.ControllerManager, b.Scheduler, b.Kubectl, b.Kwok, b.KwokStages}
+	paths := []string{b.Etcd, b.APIServer, b.ControllerManager, b.Scheduler, b.Kubectl, b.Kwok}
 	for _, requested := range []string{b.Helm, b.Kustomize} {
 		if requested != "" {
 			paths = append(paths, requested)
