@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"slices"
 
 	"helm.sh/helm/v4/pkg/chart/common"
@@ -17,8 +18,8 @@ import (
 )
 
 // packChart writes a chart as helm package does, with the release's version and the images of the
-// release.
-func (m *maker) packChart(name string) error {
+// release. source is the URL of the repository.
+func (m *maker) packChart(name, source string) error {
 	c, err := charts.Load(m.checkout.top, name)
 	if err != nil {
 		return err
@@ -31,6 +32,11 @@ func (m *maker) packChart(name string) error {
 			file.ModTime = m.checkout.time
 		}
 		slices.SortFunc(files, func(a, b *common.File) int { return cmp.Compare(a.Name, b.Name) })
+	}
+	for _, file := range c.Files {
+		if file.Name == readmeFile {
+			file.Data = abroad(file.Data, source, m.refName(), path.Join("deploy", "helm", name))
+		}
 	}
 	packed, err := chartutil.Save(c, m.work)
 	if err != nil {

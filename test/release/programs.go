@@ -68,6 +68,9 @@ func (p program) file() string {
 	return "leat-" + p.name
 }
 
+// source returns the URL of the repository, as the image has it.
+func (p program) source() string { return p.image.Config.Labels["org.opencontainers.image.source"] }
+
 // runsOn reports whether a release has the program for a platform: services run on Linux alone.
 func (p program) runsOn(platform Platform) bool {
 	return p.name == CommandLine || platform.OS == "linux"
@@ -107,13 +110,17 @@ func (m *maker) pack(p program, b built) error {
 	if b.platform.OS == "windows" {
 		executable, suffix, write = executable+".exe", ".zip", archive.Zip
 	}
+	readme, err := os.ReadFile(filepath.Join(m.checkout.top, readmeFile))
+	if err != nil {
+		return err
+	}
 	entries := []archive.Entry{
 		{Name: name, Mode: os.ModeDir | 0o755},
 		{Name: name + "/" + executable, Mode: 0o755, File: b.path},
 		{Name: name + "/LICENSE", Mode: 0o644, File: filepath.Join(m.checkout.top, "LICENSE")},
-		{Name: name + "/README.md", Mode: 0o644, File: filepath.Join(m.checkout.top, "README.md")},
+		{Name: name + "/" + readmeFile, Mode: 0o644, Content: abroad(readme, p.source(), m.refName(), "", "LICENSE")},
 	}
-	err := m.write(programSet, name+suffix, func(w io.Writer) error { return write(w, m.checkout.time, entries) })
+	err = m.write(programSet, name+suffix, func(w io.Writer) error { return write(w, m.checkout.time, entries) })
 	if err != nil {
 		return err
 	}

@@ -53,13 +53,21 @@ func subject(name, sum string) artifact {
 	return artifact{Name: name, Digest: map[string]string{"sha256": sum}}
 }
 
+// refName returns the tag of the release, or the commit that has none yet.
+func (m *maker) refName() string {
+	if m.checkout.isTagged {
+		return m.version.Tag()
+	}
+	return m.checkout.commit
+}
+
 // writeProvenance writes one statement about the products of a set. source is the URL of the
 // repository. The statement holds no time and no number of the run, so the same commit gives the
 // same bytes.
 func (m *maker) writeProvenance(kind set, source, goVersion string) error {
-	ref := m.checkout.commit
+	ref := m.refName()
 	if m.checkout.isTagged {
-		ref = "refs/tags/" + m.version.Tag()
+		ref = "refs/tags/" + ref
 	}
 	s := statement{
 		Type: "https://in-toto.io/Statement/v1", Subject: m.made[kind], PredicateType: "https://slsa.dev/provenance/v1",

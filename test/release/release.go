@@ -180,13 +180,13 @@ func (m *maker) makeAll(ctx context.Context, selected []string, platforms []Plat
 		if err != nil {
 			return err
 		}
-		source = program.image.Config.Labels["org.opencontainers.image.source"]
+		source = program.source()
 		if err := m.step(program.file(), func() error { return m.makeProgram(ctx, program, platforms) }); err != nil {
 			return err
 		}
 	}
 	for _, name := range []string{charts.Hub, charts.Agent} {
-		if err := m.step("chart "+name, func() error { return m.packChart(name) }); err != nil {
+		if err := m.step("chart "+name, func() error { return m.packChart(name, source) }); err != nil {
 			return err
 		}
 	}

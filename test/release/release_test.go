@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -246,9 +247,31 @@ func checkProgram(t *testing.T, file string) {
 	if diff := cmp.Diff(want, unpack(t, file, folder)); diff != "" {
 		t.Errorf("archive (-want +got):\n%s", diff)
 	}
+	checkLinks(t, filepath.Join(folder, program, "README.md"), "docs/README.md", "LICENSE")
 	out, err := exec.CommandContext(t.Context(), filepath.Join(folder, program, "leat-tunnel")).CombinedOutput()
 	if got := strings.TrimSpace(string(out)); err != nil || got != "1.2.3-rc.1" {
 		t.Errorf("the program says that its version is %q, %v, want the release's", got, err)
+	}
+}
+
+// checkLinks requires that what a README links to, such as the page, is at the release's tag, or
+// beside it.
+func checkLinks(t *testing.T, file, page string, beside ...string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "](https://github.com/leatdev/leat/blob/" + version + "/" + page; !strings.Contains(string(text), want) {
+		t.Errorf("%s has no link to %s of the tag", file, page)
+	}
+	if picture := regexp.MustCompile(`!\[[^]]*\]\(https://github\.com/leatdev/leat/blob/`).Find(text); picture != nil {
+		t.Errorf("%s shows the page of a picture in place of it: %s", file, picture)
+	}
+	for _, link := range regexp.MustCompile(`\]\(([^)]*)\)`).FindAllStringSubmatch(string(text), -1) {
+		if target := link[1]; !strings.HasPrefix(target, "https://") && !slices.Contains(beside, target) {
+			t.Errorf("%s links to %s, which its reader does not have", file, target)
+		}
 	}
 }
 
@@ -289,6 +312,9 @@ func checkInventory(t *testing.T, text, name string) {
 	names := map[string]string{}
 	for _, c := range got.Components {
 		names[c.Name] = c.Type
+		if c.Name == "github.com/leatdev/leat/internal" && c.Version != version {
+			t.Errorf("inventory of %s: its own module has the version %q, want the release's", name, c.Version)
+		}
 	}
 	want := map[string]string{"std": "library", "github.com/leatdev/leat/internal": "library"}
 	if about.Type == "container" {
@@ -416,8 +442,9 @@ func checkProvenance(t *testing.T, files map[string]string, revision string, ind
 // checkChart renders a chart from its package.
 func checkChart(t *testing.T, folder, name string) {
 	t.Helper()
-	file := filepath.Join(folder, name+"-1.2.3-rc.1.tgz")
-	unpack(t, file, t.TempDir())
+	file, unpacked := filepath.Join(folder, name+"-1.2.3-rc.1.tgz"), t.TempDir()
+	unpack(t, file, unpacked)
+	checkLinks(t, filepath.Join(unpacked, name, "README.md"), "docs/operations/kubernetes.md")
 	c, err := loader.LoadFile(file)
 	if err != nil {
 		t.Fatal(err)

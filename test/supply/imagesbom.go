@@ -43,7 +43,7 @@ func WriteImageSBOM(w io.Writer, image ImageContent) error {
 		libraries []component // in programs
 	)
 	for _, p := range image.Programs {
-		program, modules, settings, err := readProgram(p.File, p.Platform+p.Path, image.WebUI)
+		program, modules, settings, err := readProgram(p.File, p.Platform+p.Path, image.Version, image.WebUI)
 		if err != nil {
 			return err
 		}

@@ -76,7 +76,7 @@ type dependency struct {
 // the web UI if it embeds that. version is the program's; if it is empty, the inventory has the one
 // that Go recorded. The same program and web UI give the same document.
 func WriteSBOM(w io.Writer, program, version string, ui WebUI) error {
-	main, libraries, properties, err := readProgram(program, "main", ui)
+	main, libraries, properties, err := readProgram(program, "main", version, ui)
 	if err != nil {
 		return err
 	}
@@ -128,8 +128,9 @@ func sumOf(name string) (string, error) {
 }
 
 // readProgram returns the component of a program that Go built, the components of the modules in
-// it and of the packages of the web UI, sorted, and the settings with which it was built.
-func readProgram(program, ref string, ui WebUI) (main component, libraries []component, settings []property, err error) {
+// it and of the packages of the web UI, sorted, and the settings with which it was built. Modules of
+// this repository get the version, if there is one: Go records none for them.
+func readProgram(program, ref, version string, ui WebUI) (main component, libraries []component, settings []property, err error) {
 	info, err := buildinfo.ReadFile(program)
 	if err != nil {
 		return component{}, nil, nil, fmt.Errorf("read build info of %s: %w", program, err)
@@ -152,8 +153,12 @@ func readProgram(program, ref string, ui WebUI) (main component, libraries []com
 	modules := []string{info.Main.Path}
 	for _, m := range info.Deps {
 		modules = append(modules, m.Path)
-		if m.Replace != nil && !modfile.IsDirectoryPath(m.Replace.Path) { // a folder is a module of this repository
+		switch {
+		case m.Replace == nil:
+		case !modfile.IsDirectoryPath(m.Replace.Path):
 			m = m.Replace
+		case version != "": // a folder is a module of this repository
+			m.Version = "v" + version
 		}
 		libraries = append(libraries, library(m.Path, m.Version, m.Sum))
 	}
