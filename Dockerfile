@@ -10,9 +10,9 @@
 #
 # deploy/images.env has the names.
 #
-# VERSION and REVISION (a Git commit) are for the program and the labels. GOPROXY, GOFLAGS and npm_config_registry are for builds
-# behind a module proxy and an npm registry of your own. `make pin` writes the digests of the images below, and of those in deploy/,
-# beside their tags.
+# VERSION is for the program and the labels, and REVISION (a Git commit) for the labels. GOPROXY, GOFLAGS and npm_config_registry
+# are for builds behind a module proxy and an npm registry of your own. `make pin` writes the digests of the images below, and of
+# those in deploy/, beside their tags.
 
 # FROM knows only arguments that stand in front of the first stage. Each stage that uses this one names it again.
 ARG SERVICE=distributor
