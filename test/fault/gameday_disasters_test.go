@@ -159,7 +159,7 @@ func wrongClock(program string) disaster {
 	var back func(*testing.T)
 	return disaster{
 		name: "the clock of the distributor with the agent is five minutes ahead", alert: "LeatClockOff",
-		users: "new commits wait until the agent has been sent to the other replica, a minute after it came at the earliest; " +
+		users: "new commits wait until the agent has come to the other replica; this one asks it to connect again every half a minute or so; " +
 			"this replica answers `HUB_TOKEN_REFUSED` where it needs gitcache, and the other one answers",
 		strike: func(t *testing.T, u *upgrade) {
 			t.Helper()
@@ -170,8 +170,9 @@ func wrongClock(program string) disaster {
 			if off := shown - time.Duration(time.Now().UnixNano()); off < ahead-time.Minute {
 				t.Fatalf("the clock of %s is %s ahead, want %s", replica.name, off, ahead)
 			}
-			await.True(t, replica.name+" to count the cluster as connected, whose agent is at "+other.name, func() bool {
-				return other.metric(t, "leat_plan_watchers") > 0 && replica.metric(t, `leat_fleet_clusters{state="connected"`) == 1
+			await.Poll(t, replica.name+" to count the cluster as connected, whose agent is at "+other.name, pause, func() (bool, string) {
+				at, counted := other.metric(t, "leat_plan_watchers"), replica.metric(t, "leat_fleet_clusters", `state="connected"`)
+				return at > 0 && counted == 1, fmt.Sprintf("%v agents there, %v clusters connected; %v here", at, counted, replica.metric(t, "leat_plan_watchers"))
 			})
 			// The agent returns, as if the clock had gone wrong while it was there.
 			other.stop(t)
@@ -355,7 +356,7 @@ func longOutages() []disaster {
 			t.Helper()
 			joins(t, u)
 			await.Poll(t, "an hour in haste", pause, func() (bool, string) {
-				age := time.Duration(u.owner(t).metric(t, `leat_mirror_staleness_seconds{leat_mirror_role="owner"`) * float64(time.Second))
+				age := time.Duration(u.owner(t).metric(t, "leat_mirror_staleness_seconds", `leat_mirror_role="owner"`) * float64(time.Second))
 				return age > time.Hour/haste, age.String()
 			})
 		},
@@ -363,15 +364,16 @@ func longOutages() []disaster {
 	}}
 }
 
-// metric returns the sum of the series at /metrics whose text begins so.
-func (p *process) metric(t *testing.T, series string) (sum float64) {
+// metric returns the sum of the series at /metrics that have the name and the labels.
+func (p *process) metric(t *testing.T, name string, labels ...string) (sum float64) {
 	t.Helper()
 	body, err := fetch(t.Context(), http.DefaultClient, "http://"+p.internal+"/metrics", "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for lines := bufio.NewScanner(strings.NewReader(body)); lines.Scan(); {
-		if strings.HasPrefix(lines.Text(), series) {
+		isOther := func(label string) bool { return !strings.Contains(lines.Text(), label) }
+		if strings.HasPrefix(lines.Text(), name) && !slices.ContainsFunc(labels, isOther) {
 			value, err := strconv.ParseFloat(lines.Text()[strings.LastIndex(lines.Text(), " ")+1:], 64)
 			if err != nil {
 				t.Fatal(err)

@@ -29,7 +29,7 @@ const (
 	// minute.
 	seatRetry = 15 * time.Second
 	// stayAtLeast is how long an agent stays at a replica that is cut off. If all of them are, agents go around slowly.
-	stayAtLeast = time.Minute
+	stayAtLeast = 30 * time.Second
 )
 
 // WatchPlan implements DistributorService.
