@@ -19,6 +19,9 @@ import (
 // RepoName is tested on its own.
 var RepoName = repoName
 
+// CheckSystem is tested for systems that the test does not run on.
+var CheckSystem = checkSystem
+
 // Plan is a plan and what it would change.
 type Plan struct {
 	Clusters  []string

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"time"
 
@@ -36,6 +37,9 @@ type kube struct {
 
 // newKube returns control planes that can be started, or an error if their files cannot be found or made.
 func newKube(ctx context.Context, b *base) (*kube, error) {
+	if err := checkSystem(runtime.GOOS); err != nil {
+		return nil, err
+	}
 	source, err := kubeSource(b.Options.KubeSource)
 	if err != nil {
 		return nil, err
@@ -51,6 +55,16 @@ func newKube(ctx context.Context, b *base) (*kube, error) {
 		Progress: func(line string) { b.tell("kubernetes", line) },
 	})
 	return k, kubeFailure(k.files.Check(ctx))
+}
+
+// checkSystem refuses an operating system on which a control plane could be built, and would not run:
+// etcd listens on a socket in a folder, and all parts end by SIGTERM.
+func checkSystem(system string) error {
+	if system != "windows" {
+		return nil
+	}
+	return failure.New("leat up runs a control plane on Linux and macOS alone",
+		"Run it in WSL with the program for Linux, or name your own cluster with --kubeconfig FILE.")
 }
 
 // kubeSource returns the folder to build from: that of the checkout that the user names or is in, or

@@ -77,6 +77,20 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// A release has leat for Windows, where a build of the control plane would be in vain.
+func TestCheckSystem(t *testing.T) {
+	t.Parallel()
+	for _, system := range []string{"linux", "darwin"} {
+		if err := up.CheckSystem(system); err != nil {
+			t.Errorf("%s: got %v, want no error", system, err)
+		}
+	}
+	var f *failure.Failure
+	if err := up.CheckSystem("windows"); !errors.As(err, &f) || !strings.Contains(f.Advice, "--kubeconfig") {
+		t.Errorf("windows: got %v, want a failure with what to do instead", err)
+	}
+}
+
 func TestRepoName(t *testing.T) {
 	t.Parallel()
 	for url, want := range map[string]string{
