@@ -27,6 +27,7 @@ func Advice(reason errorsv1.Reason) string {
 		errorsv1.Reason_REASON_IMAGE_NO_MARKS:           "Mark the lines in Git with # leat: image=PROJECT/NAME (docs/guides/image-automation.md).",
 		errorsv1.Reason_REASON_FLEET_SOURCE_HELD:        "Restore the documents in Git, or agree with leat fleetsource confirm NAME.",
 		errorsv1.Reason_REASON_FLEET_SOURCE_CONFLICT:    "Remove one of the two documents, or set adopt in the fleet source.",
+		errorsv1.Reason_REASON_FLEET_SOURCE_WRITTEN:     "Apply the image policies with spec.suspended first, or with the fleet source; then resume them.",
 		errorsv1.Reason_REASON_DERIVATION_FAILED:        "Correct the expression in the global service, or the labels of the cluster; what is applied stays.",
 		errorsv1.Reason_REASON_DERIVATION_TOO_EXPENSIVE: "Select by labels, or write simpler expressions in the global service; what is applied stays.",
 		errorsv1.Reason_REASON_DERIVATION_PENDING:       "Wait some seconds and try again; what is applied stays.",

@@ -304,6 +304,10 @@ const (
 	// Another owner manages objects that a fleet source has documents for, or they were there before and differ. leat
 	// fleetsource status NAME lists them. Remove one of the two documents, or set adopt.
 	FleetSourceConflict Reason = 233
+	// Image policies write to the repository that a fleet source would begin to read, or read with more rights, and were
+	// applied without these rights. Nothing was changed. The message names the policies: suspend them, in the same apply if
+	// you like, and resume them afterwards, which needs the rights of the fleet source.
+	FleetSourceWritten Reason = 271
 	// No tag of the repository matches what an image policy selects. The message has the number of tags. Correct
 	// spec.select, or push an image with such a tag.
 	ImageNoneSelected Reason = 269
@@ -419,6 +423,7 @@ var names = map[Reason]string{
 	FleetSourceDocuments:       "FLEET_SOURCE_DOCUMENTS",
 	FleetSourceHeld:            "FLEET_SOURCE_HELD",
 	FleetSourceConflict:        "FLEET_SOURCE_CONFLICT",
+	FleetSourceWritten:         "FLEET_SOURCE_WRITTEN",
 	ImageNoneSelected:          "IMAGE_NONE_SELECTED",
 	ImageNoMarks:               "IMAGE_NO_MARKS",
 }

@@ -260,6 +260,12 @@ func (t *tx) AllOf(ctx context.Context, kind catalog.Kind) ([]catalog.Plain, err
 	return changes.Plain, translate("read objects", err)
 }
 
+// SourcesReading implements catalog.Tx.
+func (t *tx) SourcesReading(ctx context.Context, repository string) ([]*catalog.FleetSource, error) {
+	sources, err := storedFleetSources.list(ctx, t.sql.NewSelect().Where("repository = ?", repository))
+	return sources, translate("read fleet sources of a repository", err)
+}
+
 // SpecBytes implements catalog.Tx.
 func (t *tx) SpecBytes(ctx context.Context, cluster, except string) (int, error) {
 	var total int

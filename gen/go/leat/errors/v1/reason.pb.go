@@ -331,6 +331,10 @@ const (
 	// Another owner manages objects that a fleet source has documents for, or they were there before and differ. leat
 	// fleetsource status NAME lists them. Remove one of the two documents, or set adopt.
 	Reason_REASON_FLEET_SOURCE_CONFLICT Reason = 233
+	// Image policies write to the repository that a fleet source would begin to read, or read with more rights, and were
+	// applied without these rights. Nothing was changed. The message names the policies: suspend them, in the same apply if
+	// you like, and resume them afterwards, which needs the rights of the fleet source.
+	Reason_REASON_FLEET_SOURCE_WRITTEN Reason = 271
 	// No tag of the repository matches what an image policy selects. The message has the number of tags. Correct
 	// spec.select, or push an image with such a tag.
 	Reason_REASON_IMAGE_NONE_SELECTED Reason = 269
@@ -448,6 +452,7 @@ var (
 		231: "REASON_FLEET_SOURCE_DOCUMENTS",
 		232: "REASON_FLEET_SOURCE_HELD",
 		233: "REASON_FLEET_SOURCE_CONFLICT",
+		271: "REASON_FLEET_SOURCE_WRITTEN",
 		269: "REASON_IMAGE_NONE_SELECTED",
 		270: "REASON_IMAGE_NO_MARKS",
 	}
@@ -557,6 +562,7 @@ var (
 		"REASON_FLEET_SOURCE_DOCUMENTS":       231,
 		"REASON_FLEET_SOURCE_HELD":            232,
 		"REASON_FLEET_SOURCE_CONFLICT":        233,
+		"REASON_FLEET_SOURCE_WRITTEN":         271,
 		"REASON_IMAGE_NONE_SELECTED":          269,
 		"REASON_IMAGE_NO_MARKS":               270,
 	}
@@ -593,7 +599,7 @@ var File_leat_errors_v1_reason_proto protoreflect.FileDescriptor
 
 const file_leat_errors_v1_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x1bleat/errors/v1/reason.proto\x12\x0eleat.errors.v1*\xaa\x19\n" +
+	"\x1bleat/errors/v1/reason.proto\x12\x0eleat.errors.v1*\xcc\x19\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14REASON_FIELD_INVALID\x10\x01\x12\x14\n" +
@@ -699,7 +705,8 @@ const file_leat_errors_v1_reason_proto_rawDesc = "" +
 	"\x1bREASON_FLEET_SOURCE_MANAGED\x10\xe6\x01\x12\"\n" +
 	"\x1dREASON_FLEET_SOURCE_DOCUMENTS\x10\xe7\x01\x12\x1d\n" +
 	"\x18REASON_FLEET_SOURCE_HELD\x10\xe8\x01\x12!\n" +
-	"\x1cREASON_FLEET_SOURCE_CONFLICT\x10\xe9\x01\x12\x1f\n" +
+	"\x1cREASON_FLEET_SOURCE_CONFLICT\x10\xe9\x01\x12 \n" +
+	"\x1bREASON_FLEET_SOURCE_WRITTEN\x10\x8f\x02\x12\x1f\n" +
 	"\x1aREASON_IMAGE_NONE_SELECTED\x10\x8d\x02\x12\x1a\n" +
 	"\x15REASON_IMAGE_NO_MARKS\x10\x8e\x02B\xb3\x01\n" +
 	"\x12com.leat.errors.v1B\vReasonProtoP\x01Z6github.com/leatdev/leat/gen/go/leat/errors/v1;errorsv1\xa2\x02\x03LEX\xaa\x02\x0eLeat.Errors.V1\xca\x02\x0eLeat\\Errors\\V1\xe2\x02\x1aLeat\\Errors\\V1\\GPBMetadata\xea\x02\x10Leat::Errors::V1b\x06proto3"

@@ -90,13 +90,19 @@ func (c *caller) denied(verb string, object catalog.Object) error {
 
 // editing returns the guard's view of one edit, which has made objects that no one else sees yet.
 func (g guard) editing(ctx context.Context, find catalog.Finder) editing {
-	return editing{caller: g.caller, directory: editDirectory{Directory: g.view.Catalog, ctx: ctx, find: find}}
+	return editing{
+		caller: g.caller, directory: editDirectory{Directory: g.view.Catalog, ctx: ctx, find: find},
+		readers: func(repository string) ([]*catalog.FleetSource, error) { return find.SourcesReading(ctx, repository) },
+	}
 }
 
 // editing decides about the objects of one edit.
 type editing struct {
 	caller    *caller
 	directory authz.Directory
+	// readers returns the fleet sources that read a repository. Nil: the edit is about neither
+	// repositories nor image policies.
+	readers func(repository string) ([]*catalog.FleetSource, error)
 }
 
 func (e editing) allows(verb string, object catalog.Object) bool {
@@ -228,7 +234,7 @@ func (e editing) mayWriteRepository(current, next *catalog.Repository) error {
 	if current == nil {
 		return nil
 	}
-	return e.mayDirect(e.readers(next.Name)...)
+	return e.mayDirectReaders(next.Name)
 }
 
 // mayWriteImagePolicy returns an error unless the caller holds the rights of the fleet sources that read the
@@ -238,18 +244,22 @@ func (e editing) mayWriteImagePolicy(current, next *catalog.ImagePolicy) error {
 		if policy == nil || policy.Spec.Write == nil {
 			continue
 		}
-		if err := e.mayDirect(e.readers(policy.Spec.Write.Repository)...); err != nil {
+		if err := e.mayDirectReaders(policy.Spec.Write.Repository); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// readers returns the fleet sources that read a repository.
-func (e editing) readers(repository string) []*catalog.FleetSource {
-	return slices.DeleteFunc(fleet.Sources{View: e.caller.view}.FleetSources(), func(f *catalog.FleetSource) bool {
-		return f.Spec.Source.Repository != repository
-	})
+// mayDirectReaders returns an error unless the caller holds the rights of the fleet sources that
+// read a repository. It reads them inside the edit: the view of a replica may not have a source yet
+// that another replica has just made.
+func (e editing) mayDirectReaders(repository string) error {
+	sources, err := e.readers(repository)
+	if err != nil {
+		return err
+	}
+	return e.mayDirect(sources...)
 }
 
 // mayDirect returns an error unless the caller holds everything that the fleet sources may do. Nil
@@ -308,7 +318,7 @@ func (d editDirectory) Cluster(name string) (*catalog.Cluster, bool) {
 	if cluster, ok := d.Directory.Cluster(name); ok {
 		return cluster, true
 	}
-	object, err := d.find(d.ctx, catalog.Key{Kind: catalog.KindCluster, Name: name})
+	object, err := d.find.Get(d.ctx, catalog.Key{Kind: catalog.KindCluster, Name: name})
 	cluster, ok := object.(*catalog.Cluster)
 	return cluster, ok && err == nil
 }
@@ -318,7 +328,7 @@ func (d editDirectory) Role(name catalog.RoleName) (catalog.RoleSpec, bool) {
 	if spec, ok := catalog.BuiltinRole(name); ok {
 		return spec, true
 	}
-	object, err := d.find(d.ctx, catalog.Key{Kind: catalog.KindRole, Name: string(name)})
+	object, err := d.find.Get(d.ctx, catalog.Key{Kind: catalog.KindRole, Name: string(name)})
 	role, ok := object.(*catalog.Role)
 	if !ok || err != nil {
 		return catalog.RoleSpec{}, false

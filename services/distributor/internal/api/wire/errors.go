@@ -82,6 +82,11 @@ func Error(err error) error {
 		return rpcerr.New(connect.CodeFailedPrecondition, errorsv1.Reason_REASON_FLEET_SOURCE_MANAGED, e.Error()+": change its document in Git, or suspend the fleet source",
 			kindOf(e.Key), nameOf(e.Key), rpcerr.With("fleetsource", objectname.Display(e.Source)))
 	}
+	if e, ok := errors.AsType[*catalog.WritersError](err); ok {
+		return rpcerr.New(connect.CodeFailedPrecondition, errorsv1.Reason_REASON_FLEET_SOURCE_WRITTEN,
+			e.Error()+"; suspend them, and resume them when the fleet source is there",
+			kindOf(catalog.Key{Kind: catalog.KindFleetSource}), nameOf(catalog.Key{Name: e.Source}), rpcerr.With("by", strings.Join(e.Names(), ",")))
+	}
 	if e, ok := errors.AsType[*catalog.BootstrapError](err); ok {
 		return refusedBootstrap(e)
 	}

@@ -114,6 +114,10 @@ func (e *Editor) Apply(ctx context.Context, objects []Object, dryRun bool) ([]Ou
 		if err := e.checkManager(ctx, tx); err != nil {
 			return err
 		}
+		sources, err := storedSources(ctx, tx, objects)
+		if err != nil {
+			return err
+		}
 		outcomes = make([]Outcome, len(objects))
 		for _, i := range byReference(objects) {
 			outcome, err := e.put(ctx, tx, objects[i])
@@ -127,6 +131,9 @@ func (e *Editor) Apply(ctx context.Context, objects []Object, dryRun bool) ([]Ou
 				continue
 			}
 			if err := outcome.Object.checkSettled(ctx, tx); err != nil {
+				return inDocument(i, err)
+			}
+			if err := checkWriters(ctx, tx, e.guard, sources[outcome.Object.Key()], outcome.Object); err != nil {
 				return inDocument(i, err)
 			}
 		}
@@ -187,7 +194,7 @@ func (e *Editor) Delete(ctx context.Context, key Key) (Object, error) {
 		if deleted, err = e.seen(ctx, tx, key); err != nil {
 			return e.whyAbsent(key, err)
 		}
-		if err := e.guard.MayDelete(ctx, tx.Get, deleted); err != nil {
+		if err := e.guard.MayDelete(ctx, tx, deleted); err != nil {
 			return err
 		}
 		if err := e.mayDeleteManaged(ctx, tx, deleted); err != nil {
@@ -265,7 +272,7 @@ func (e *Editor) update(ctx context.Context, tx Tx, current, object Object) (Out
 }
 
 func (e *Editor) insert(ctx context.Context, tx Tx, object Object) (Object, error) {
-	if err := e.guard.MayCreate(ctx, tx.Get, object); err != nil {
+	if err := e.guard.MayCreate(ctx, tx, object); err != nil {
 		return nil, err
 	}
 	if err := cmp.Or(checkReserved(nil, object), checkEnds(e.presence, nil, object)); err != nil {
@@ -323,7 +330,7 @@ func (e *Editor) replace(ctx context.Context, tx Tx, current, object Object) (Ou
 	if err := next.Validate(); err != nil {
 		return Outcome{}, err
 	}
-	if err := e.guard.MayUpdate(ctx, tx.Get, current, next); err != nil {
+	if err := e.guard.MayUpdate(ctx, tx, current, next); err != nil {
 		return Outcome{}, err
 	}
 	if err := cmp.Or(checkReserved(current, next), checkEnds(e.presence, current, next)); err != nil {

@@ -32,7 +32,7 @@ func (e *Editor) updateDerived(ctx context.Context, tx Tx, current *Service, obj
 	if !isSame && slices.ContainsFunc(VerbsOf(current, next), isOther) {
 		return Outcome{}, refusal
 	}
-	if err := e.guard.MayUpdate(ctx, tx.Get, current, next); err != nil {
+	if err := e.guard.MayUpdate(ctx, tx, current, next); err != nil {
 		return Outcome{}, err
 	}
 	if isSame {

@@ -192,7 +192,7 @@ func mayDecide(ctx context.Context, guard Guard, tx Tx, request *AccessRequest, 
 	if request.Spec.Requester == decider {
 		return &OwnRequestError{Name: request.Name}
 	}
-	if err := guard.MayCreate(ctx, tx.Get, binding); err != nil {
+	if err := guard.MayCreate(ctx, tx, binding); err != nil {
 		return err
 	}
 	return mustBeOpen(request, now)

@@ -13,8 +13,7 @@ type Guard interface {
 	// Sees reports whether the caller may know of the object. An edit of another object goes as if the
 	// object did not exist.
 	Sees(object Object) bool
-	// MayCreate returns an error unless the caller may add the object. find returns another object as
-	// this edit sees it. The error of find is a *NotFoundError for one that does not exist.
+	// MayCreate returns an error unless the caller may add the object. find reads other objects.
 	MayCreate(ctx context.Context, find Finder, next Object) error
 	// MayUpdate returns an error unless the caller may replace current by next, both of which are
 	// complete.
@@ -26,8 +25,13 @@ type Guard interface {
 	MayNameAddresses() bool
 }
 
-// Finder returns an object of the catalog.
-type Finder func(ctx context.Context, key Key) (Object, error)
+// Finder reads other objects, as the edit sees them.
+type Finder interface {
+	// Get returns an object as stored. Error: *NotFoundError.
+	Get(ctx context.Context, key Key) (Object, error)
+	// SourcesReading returns the fleet sources that read a repository, in no order.
+	SourcesReading(ctx context.Context, repository string) ([]*FleetSource, error)
+}
 
 // Under returns an Editor whose edits the guard has to allow.
 func (e *Editor) Under(guard Guard) *Editor {
@@ -61,7 +65,7 @@ func (e *Editor) seen(ctx context.Context, tx Tx, key Key) (Object, error) {
 // checkTaken returns the error for a new object whose name is taken. Its caller learns that only if
 // they might have created the object.
 func (e *Editor) checkTaken(ctx context.Context, tx Tx, object Object) error {
-	if err := e.guard.MayCreate(ctx, tx.Get, object); err != nil {
+	if err := e.guard.MayCreate(ctx, tx, object); err != nil {
 		return err
 	}
 	return &ExistsError{Key: object.Key()}

@@ -17,6 +17,7 @@ type Editable interface {
 // Tx is one edit. It is for one goroutine.
 type Tx interface {
 	Reader
+	Finder
 	// Revision is the revision of the catalog that this edit makes.
 	Revision() int64
 	// Put stores the object under its key; one with that key must be there if and only if it has
