@@ -115,3 +115,39 @@ func TestSecFleetSourceAfterImagePolicies(t *testing.T) {
 		{"the hub", written, source(wholeHub, role(editor))},
 	})
 }
+
+// TestSecImagesOfFleetSources has editors of two projects lead the tags that an image policy writes
+// for a fleet source to a registry of their own, and to other projects' images.
+func TestSecImagesOfFleetSources(t *testing.T) {
+	t.Parallel()
+	c := newCrowd(t)
+	lent := imageRepository("lent")
+	lent.GetRepository().Metadata.Project = "shop"
+	c.apply(t, projectDocument("shop", &fleetv1.ProjectSpec{Shares: []*fleetv1.ProjectShare{{
+		Projects: &fleetv1.Selection{Names: []string{"default"}}, Repositories: &fleetv1.Selection{Names: []string{"lent"}},
+	}}}))
+	c.apply(t, imageRepository("images"), imageRepository("shown"), lent, repositoryDocument("fleet"),
+		fleetSourceDocument("", "tree", "fleet", wholeHub, func(s *fleetv1.FleetSourceSpec) { s.Suspended = true }),
+		imagePolicyDocument("web", writesTo("fleet")), imagePolicyDocument("shows", func(s *fleetv1.ImagePolicySpec) { s.Repository = "shown" }),
+		imagePolicyDocument("foreign", writesTo("fleet"), func(s *fleetv1.ImagePolicySpec) { s.Repository = "shop/lent" }))
+	editor := func(name, project string) string {
+		secret, _ := c.join(t, name)
+		c.bind(t, name, &fleetv1.AccessBindingSpec{
+			Users: []string{name}, Role: typev1.AccessRole_ACCESS_ROLE_EDITOR, Projects: &fleetv1.ProjectSelection{Names: []string{project}},
+		})
+		return secret
+	}
+	boris, ada := editor("boris", "default"), editor("ada", "shop")
+	elsewhere := func(name, project string) *fleetv1.Document {
+		document := imageRepository(name)
+		document.GetRepository().Metadata.Project = project
+		document.GetRepository().Spec.Url = "oci://registry.evil/" + name
+		return document
+	}
+	c.attempts(t, boris, []attempt{
+		{"images that a policy writes for the fleet source", "ACCESS_DENIED", elsewhere("images", "")},
+		{"images that a policy only shows", "", elsewhere("shown", "")},
+	})
+	c.attempts(t, ada, []attempt{{"images that the policy of another project selects from", "", elsewhere("lent", "shop")}})
+	c.attempts(t, adminToken, []attempt{{"with the rights of the source", "", elsewhere("images", "")}})
+}

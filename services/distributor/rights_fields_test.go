@@ -32,7 +32,7 @@ var needs = map[optionsv1.Edit]string{
 	optionsv1.Edit_EDIT_DEFINE:           "everything that the role holds, in the whole hub, at every edit",
 	optionsv1.Edit_EDIT_HUB_ADMIN:        "the role `admin` in the whole hub, at every edit",
 	optionsv1.Edit_EDIT_BECOME:           "everything that the described people have, at every edit",
-	optionsv1.Edit_EDIT_DIRECT:           "everything that the role of the fleet source holds, where it writes, at every edit; of a repository, for each fleet source that reads it",
+	optionsv1.Edit_EDIT_DIRECT:           "everything that the role of the fleet source holds, where it writes, at every edit; of a repository, for each fleet source that reads it, or that reads where an image policy writes its tags",
 }
 
 // tableOfFields is the part of docs/reference/rights.md about fields of documents.

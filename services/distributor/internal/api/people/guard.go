@@ -229,12 +229,26 @@ func (e editing) mayWriteSource(current, next *catalog.FleetSource) error {
 }
 
 // mayWriteRepository returns an error unless the caller holds the rights of the fleet sources that
-// read the repository: its content decides what they write.
+// read the repository: its content decides what they write. So do tags of a repository of images,
+// where a policy writes them into such a repository. A repository of images that another project
+// shares was chosen by the policy's author, and its people are not held to rights that they do not
+// know of.
 func (e editing) mayWriteRepository(current, next *catalog.Repository) error {
 	if current == nil {
 		return nil
 	}
-	return e.mayDirectReaders(next.Name)
+	if err := e.mayDirectReaders(next.Name); err != nil {
+		return err
+	}
+	for _, policy := range (fleet.ImagePolicies{View: e.caller.view}).ImagePolicies() {
+		if policy.Spec.Repository != next.Name || policy.Spec.Write == nil || objectname.Project(policy.Name) != objectname.Project(next.Name) {
+			continue
+		}
+		if err := e.mayDirectReaders(policy.Spec.Write.Repository); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // mayWriteImagePolicy returns an error unless the caller holds the rights of the fleet sources that read the
