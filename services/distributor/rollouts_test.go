@@ -325,6 +325,9 @@ func TestABadCommitStopsInTheCanary(t *testing.T) {
 	if got, want := res.GetRollout().GetWhy(), "1 failed, 0 allowed: app@one ("+cause+")"; got != want {
 		t.Errorf("got the reason %q, want %q", got, want)
 	}
+	if got, want := latestRollout(t, h, "waves").GetWhy(), res.GetRollout().GetWhy(); got != want {
+		t.Errorf("got the reason %q in the policy's status, want that of the rollout, %q", got, want)
+	}
 	for _, m := range res.GetMembers() {
 		if want := "it went back because it failed: " + cause; m.GetService() == "app@one" && m.GetWhy() != want {
 			t.Errorf("got %q of the canary, want %q", m.GetWhy(), want)

@@ -96,7 +96,7 @@ function Shown({
     async (signal) => (await hub.call(RolloutService).listRollouts({ name }, { signal })).rollouts,
     hub.surroundings,
   );
-  // The hub names the causes of failures and the authors in the rollout itself, and not in the policy's status.
+  // The policy's status has the latest rollout until the one that was asked for is read.
   const rollout = detail?.rollout ?? (number ? undefined : latest);
   const command = `leat rollout status ${shellQuote(name)}${number ? ` --number ${number}` : ""}`;
   const isLatest = rollout !== undefined && rollout.number === latest?.number;

@@ -57,15 +57,21 @@ func statingOf(s *Service) map[catalog.Kind]stating {
 		catalog.KindIdentityProvider: statingBy(s.providersShown),
 		catalog.KindConfigBackend:    statingBy(s.backendsShown),
 		catalog.KindNotifier:         statingBy(s.notifiersShown),
-		catalog.KindRolloutPolicy:    statingBy(s.policiesShown),
+		catalog.KindRolloutPolicy:    statingFor(s.policiesShown),
 		catalog.KindFleetSource:      statingBy(s.fleetSourcesShown),
 		catalog.KindImagePolicy:      statingBy(s.imagePoliciesShown),
 	}
 }
 
+// statingBy makes a stating of a function that shows every caller the same.
 func statingBy[M proto.Message](show func(context.Context, []fleet.Record) ([]M, error)) stating {
-	return func(ctx context.Context, records []fleet.Record) ([]*fleetv1.Document, error) {
-		messages, err := show(ctx, records)
+	return statingFor(func(ctx context.Context, _ *caller, records []fleet.Record) ([]M, error) { return show(ctx, records) })
+}
+
+// statingFor makes a stating of a function that shows a caller what they may see.
+func statingFor[M proto.Message](show func(context.Context, *caller, []fleet.Record) ([]M, error)) stating {
+	return func(ctx context.Context, c *caller, records []fleet.Record) ([]*fleetv1.Document, error) {
+		messages, err := show(ctx, c, records)
 		if err != nil {
 			return nil, err
 		}

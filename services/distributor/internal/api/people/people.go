@@ -183,16 +183,18 @@ type Releases interface {
 	Brings(ctx context.Context, policyUID string, serviceUIDs []string) (*drive.Outline, map[string]catalog.Release, error)
 }
 
-// stating returns the documents of records of one kind, with states that others than the view know.
-type stating func(context.Context, []fleet.Record) ([]*fleetv1.Document, error)
+// stating returns the documents of records of one kind, with states that others than the view know,
+// as the caller may see them.
+type stating func(context.Context, *caller, []fleet.Record) ([]*fleetv1.Document, error)
 
-// documents returns the documents of records of one kind, with their states.
-func (s *Service) documents(ctx context.Context, records []fleet.Record) ([]*fleetv1.Document, error) {
+// documents returns the documents of records of one kind, with their states as the caller may see
+// them.
+func (s *Service) documents(ctx context.Context, c *caller, records []fleet.Record) ([]*fleetv1.Document, error) {
 	if len(records) == 0 {
 		return nil, nil
 	}
 	if shown := s.stating[records[0].Object.Key().Kind]; shown != nil {
-		return shown(ctx, records)
+		return shown(ctx, c, records)
 	}
 	documents := make([]*fleetv1.Document, len(records))
 	for i := range records {

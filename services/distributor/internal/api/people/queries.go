@@ -107,7 +107,7 @@ func (s *Queries) addDocuments(ctx context.Context, c *caller, result *find.Resu
 	for i, row := range result.Rows {
 		records[i] = c.shown(c.view.Records.Describe(row.Object))
 	}
-	documents, err := s.People.documents(ctx, records)
+	documents, err := s.People.documents(ctx, c, records)
 	for i := range documents {
 		rows[i].Document = documents[i]
 	}

@@ -54,7 +54,7 @@ func (s *Service) Get(ctx context.Context, req *fleetv1.GetRequest) (*fleetv1.Ge
 	if err != nil {
 		return nil, err
 	}
-	documents, err := s.documents(ctx, []fleet.Record{c.shown(record)})
+	documents, err := s.documents(ctx, c, []fleet.Record{c.shown(record)})
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +155,7 @@ func (s *Service) List(ctx context.Context, req *fleetv1.ListRequest) (*fleetv1.
 	if err != nil {
 		return nil, err
 	}
-	documents, err := s.documents(ctx, wire.Each(records, c.shown))
+	documents, err := s.documents(ctx, c, wire.Each(records, c.shown))
 	if err != nil {
 		return nil, err
 	}

@@ -287,8 +287,9 @@ func (r *Rollouts) tell(
 	return nil, rolloutError(policy, 0, err)
 }
 
-// policiesShown returns the messages of policies with their latest rollouts.
-func (s *Service) policiesShown(ctx context.Context, records []fleet.Record) ([]*fleetv1.RolloutPolicy, error) {
+// policiesShown returns the messages of policies with their latest rollouts, as the caller may see
+// them.
+func (s *Service) policiesShown(ctx context.Context, c *caller, records []fleet.Record) ([]*fleetv1.RolloutPolicy, error) {
 	latest, err := s.d.States.Rollouts.Latest(ctx)
 	if err != nil {
 		return nil, wire.Error(err)
@@ -305,7 +306,7 @@ func (s *Service) policiesShown(ctx context.Context, records []fleet.Record) ([]
 			shown[i].Status.Problem = &typev1.Problem{Reason: errorsv1.Reason_REASON_ROLLOUT_TOO_LARGE, Message: message}
 		}
 		if of := latest[policy.UID]; of != nil {
-			shown[i].Status.Latest = codec.RolloutMessage(policy, of)
+			shown[i].Status.Latest = c.rollout(policy, of)
 		}
 	}
 	return shown, nil
