@@ -213,7 +213,7 @@ func assemble(cfg Config, tel *telemetry.Telemetry, cluster *kube.Client) (*part
 // connectHub makes the agent's identity and the client that uses it. Where there is a home, all
 // calls go over it.
 func connectHub(cfg Config, tel *telemetry.Telemetry, cluster *kube.Client, caPEM []byte, home *reception.Home) (*control.Identity, rpc.Client, error) {
-	params := rpc.ClientParams{BaseURL: cfg.HubURL, Telemetry: tel, CAPEM: caPEM}
+	params := rpc.ClientParams{BaseURL: cfg.HubURL, Telemetry: tel, IsOutside: true, CAPEM: caPEM}
 	if home != nil {
 		params.BaseURL, params.Transport = "http://hub", home
 	}

@@ -41,7 +41,7 @@ type Client struct {
 
 // New returns a client. It makes no connection yet.
 func New(p Params) (*Client, error) {
-	params := rpc.ClientParams{BaseURL: p.Server, Telemetry: telemetry.Noop(), CAPEM: p.CAPEM}
+	params := rpc.ClientParams{BaseURL: p.Server, Telemetry: telemetry.Noop(), IsOutside: true, CAPEM: p.CAPEM}
 	if p.Token != "" {
 		params.Tokens = identity.StaticToken(p.Token)
 	} else if p.Session != nil {

@@ -60,7 +60,7 @@ type Session struct {
 
 // Sessions returns the calls of a hub that sign people in.
 func Sessions(p Params) (fleetv1connect.SessionServiceClient, error) {
-	params := rpc.ClientParams{BaseURL: p.Server, Telemetry: telemetry.Noop(), CAPEM: p.CAPEM}
+	params := rpc.ClientParams{BaseURL: p.Server, Telemetry: telemetry.Noop(), IsOutside: true, CAPEM: p.CAPEM}
 	base, err := rpc.NewClient(params)
 	if err != nil {
 		return nil, fmt.Errorf("connect to %q: %w", p.Server, err)

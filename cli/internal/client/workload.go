@@ -52,7 +52,7 @@ type Workload struct {
 // OpenWorkload returns the workload of a source. It reads nothing yet. path is where its access tokens
 // are kept.
 func OpenWorkload(source settings.Workload, path string, lookupEnv func(string) (string, bool), p Params) (*Workload, error) {
-	base, err := rpc.NewClient(rpc.ClientParams{BaseURL: p.Server, Telemetry: telemetry.Noop(), CAPEM: p.CAPEM})
+	base, err := rpc.NewClient(rpc.ClientParams{BaseURL: p.Server, Telemetry: telemetry.Noop(), IsOutside: true, CAPEM: p.CAPEM})
 	if err != nil {
 		return nil, fmt.Errorf("connect to %q: %w", p.Server, err)
 	}

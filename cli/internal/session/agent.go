@@ -146,7 +146,7 @@ func (s *Session) dialTunnel(ctx context.Context, path string) (rpc.Client, erro
 	}
 	base, err := rpc.NewClient(rpc.ClientParams{
 		BaseURL: tunnel + path, Tokens: identity.StaticToken(token.Token),
-		Telemetry: telemetry.Noop(), CAPEM: c.CAPEM(),
+		Telemetry: telemetry.Noop(), IsOutside: true, CAPEM: c.CAPEM(),
 	})
 	if err != nil {
 		return rpc.Client{}, fmt.Errorf("connect to the tunnel at %q: %w", tunnel, err)

@@ -162,7 +162,7 @@ func (h *hub) refresher(logger *slog.Logger) (func(context.Context, string), err
 		return nil, err
 	}
 	base, err := rpc.NewClient(rpc.ClientParams{
-		BaseURL: h.gitcacheURL(), Tokens: key.For(identity.ServiceGitCache), Telemetry: telemetry.Noop(),
+		BaseURL: h.gitcacheURL(), Tokens: key.For(identity.ServiceGitCache), Telemetry: telemetry.Noop(), IsOutside: true,
 	})
 	if err != nil {
 		return nil, err

@@ -42,6 +42,9 @@ type ClientParams struct {
 	// Tokens provides the bearer token of each request. Nil: no token is sent.
 	Tokens    identity.TokenSource
 	Telemetry *telemetry.Telemetry
+	// IsOutside is set by programs that are not part of the hub, such as agents and leat: the hub
+	// decides whether it records what they begin, unless they export traces themselves.
+	IsOutside bool
 	// CAPEM holds the certificates to trust for https, in PEM. Empty: the system's.
 	CAPEM []byte
 	// Transport replaces the client's own transport if it is set: the in-memory one of a test, or a
@@ -84,7 +87,7 @@ func NewClient(params ClientParams) (Client, error) {
 	if err != nil {
 		return Client{}, err
 	}
-	traces, err := otelInterceptor(params.Telemetry)
+	traces, err := otelInterceptor(params)
 	if err != nil {
 		return Client{}, err
 	}
@@ -111,11 +114,15 @@ func NewClient(params ClientParams) (Client, error) {
 }
 
 // otelInterceptor is the client's counterpart of observer. It does not use OpenTelemetry's globals.
-func otelInterceptor(t *telemetry.Telemetry) (*otelconnect.Interceptor, error) {
+func otelInterceptor(params ClientParams) (*otelconnect.Interceptor, error) {
+	t, propagator := params.Telemetry, params.Telemetry.Propagator()
+	if params.IsOutside {
+		propagator = t.OutsidePropagator()
+	}
 	interceptor, err := otelconnect.NewInterceptor(
 		otelconnect.WithTracerProvider(t.TracerProvider()),
 		otelconnect.WithMeterProvider(t.MeterProvider()),
-		otelconnect.WithPropagator(t.Propagator()),
+		otelconnect.WithPropagator(propagator),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("make telemetry interceptor: %w", err)

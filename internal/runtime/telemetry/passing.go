@@ -6,6 +6,7 @@ package telemetry
 import (
 	"context"
 
+	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
 )
@@ -37,4 +38,15 @@ func (t passingTracer) Start(ctx context.Context, name string, options ...trace.
 		return t.begin.Start(ctx, name, options...)
 	}
 	return t.Tracer.Start(ctx, name, options...)
+}
+
+// undecided is a propagator that sends no trace which this process has begun and does not record.
+type undecided struct{ propagation.TextMapPropagator }
+
+// Inject implements propagation.TextMapPropagator.
+func (u undecided) Inject(ctx context.Context, carrier propagation.TextMapCarrier) {
+	if sc := trace.SpanContextFromContext(ctx); !sc.IsSampled() && !sc.IsRemote() {
+		ctx = trace.ContextWithSpanContext(ctx, trace.SpanContext{})
+	}
+	u.TextMapPropagator.Inject(ctx, carrier)
 }

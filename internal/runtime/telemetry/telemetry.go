@@ -46,6 +46,8 @@ type Telemetry struct {
 	meters     *sdkmetric.MeterProvider
 	registry   *prometheus.Registry
 	shutdown   []func(context.Context) error
+	// exportsTraces is whether the process decides which traces are recorded.
+	exportsTraces bool
 }
 
 // Start makes the telemetry of the named service, such as "gitcache". The caller owns it and calls
@@ -113,7 +115,7 @@ func (t *Telemetry) startTraces(ctx context.Context, cfg Config, res *resource.R
 		return fmt.Errorf("start traces: %w", err)
 	}
 	provider := sdktrace.NewTracerProvider(sdktrace.WithResource(res), sdktrace.WithBatcher(exporter))
-	t.traces = provider
+	t.traces, t.exportsTraces = provider, true
 	t.shutdown = append(t.shutdown, provider.Shutdown)
 	return nil
 }
@@ -153,7 +155,10 @@ func (t *Telemetry) startMetrics(ctx context.Context, cfg Config, res *resource.
 // Unmeasured returns telemetry with the same logger and tracers, whose meters keep nothing. It is for parts that are made
 // a second time in a process, and would observe the same gauges. It needs no Shutdown.
 func (t *Telemetry) Unmeasured() *Telemetry {
-	return &Telemetry{logger: t.logger, configured: t.configured, traces: t.traces, meters: sdkmetric.NewMeterProvider(), registry: prometheus.NewRegistry()}
+	return &Telemetry{
+		logger: t.logger, configured: t.configured, traces: t.traces, exportsTraces: t.exportsTraces,
+		meters: sdkmetric.NewMeterProvider(), registry: prometheus.NewRegistry(),
+	}
 }
 
 // Logger returns the service's logger. It adds trace_id and span_id from the context.
@@ -174,6 +179,17 @@ func (t *Telemetry) MeterProvider() metric.MeterProvider { return t.meters }
 // Propagator returns the propagator of trace and baggage between services, in the W3C form.
 func (t *Telemetry) Propagator() propagation.TextMapPropagator {
 	return propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{})
+}
+
+// OutsidePropagator returns the propagator for calls to the hub of a program that is not part of
+// it. Without an exporter it leaves out the traces that the program began itself, because "not
+// sampled" in their flags is no decision, and the hub would obey it and record nothing of the call.
+// Traces of others are passed on.
+func (t *Telemetry) OutsidePropagator() propagation.TextMapPropagator {
+	if t.exportsTraces {
+		return t.Propagator()
+	}
+	return undecided{t.Propagator()}
 }
 
 // maxScrapes bounds the concurrent scrapes, because each holds its answer in memory. Another one is

@@ -188,7 +188,7 @@ func (b *Bundles) request(ctx context.Context, d, base digest.Digest, part *part
 	if err != nil {
 		return nil, fmt.Errorf("make request: %w", err)
 	}
-	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(request.Header))
+	b.params.Telemetry.OutsidePropagator().Inject(ctx, propagation.HeaderCarrier(request.Header))
 	request.Header.Set("Accept", accept)
 	request.Header.Set("Accept-Encoding", "zstd") // also prevents the transport's own gzip
 	if part.size > 0 {
