@@ -6,11 +6,15 @@ package gittest
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"crypto/tls"
 	"io"
+	"maps"
 	"net"
 	"net/http"
-	"net/http/cgi"
+	"net/textproto"
+	"os/exec"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -80,28 +84,70 @@ func (w *cutWriter) Write(p []byte) (int, error) {
 	panic(http.ErrAbortHandler) // makes net/http break the connection
 }
 
-// serveBackend runs git http-backend for one request.
+// serveBackend runs git http-backend for one request, by CGI. net/http/cgi kills the backend alone
+// when a client leaves, and then waits forever for receive-pack, which waits for a hook whose
+// output is no longer read.
 func (s *Server) serveBackend(w http.ResponseWriter, r *http.Request, body *bufio.Reader) {
-	r.Body = io.NopCloser(body)
-	if r.ContentLength < 0 { // CGI requires the length, and git sends a large push in chunks
+	length := r.ContentLength
+	var in io.Reader = body
+	if length < 0 { // CGI requires the length, and git sends a large push in chunks
 		whole, err := io.ReadAll(body)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		r.Body, r.ContentLength, r.TransferEncoding = io.NopCloser(bytes.NewReader(whole)), int64(len(whole)), nil
+		in, length = bytes.NewReader(whole), int64(len(whole))
 	}
-	backend := cgi.Handler{
-		Path: s.backend,
-		Dir:  s.root,
-		Env: append(s.environment(),
-			"GIT_PROJECT_ROOT="+s.root,
-			"GIT_HTTP_EXPORT_ALL=1",
-			"GIT_PROTOCOL="+r.Header.Get("Git-Protocol"),
-		),
-		Stderr: io.Discard,
+	ctx, leave := context.WithCancel(r.Context())
+	command := exec.CommandContext(ctx, s.backend)
+	grouped(command)
+	command.Dir, command.Env = s.root, append(s.environment(),
+		"GATEWAY_INTERFACE=CGI/1.1", "SERVER_PROTOCOL="+r.Proto, "REMOTE_ADDR="+r.RemoteAddr,
+		"REQUEST_METHOD="+r.Method, "PATH_INFO="+r.URL.Path, "QUERY_STRING="+r.URL.RawQuery,
+		"CONTENT_TYPE="+r.Header.Get("Content-Type"), "CONTENT_LENGTH="+strconv.FormatInt(length, 10),
+		"HTTP_CONTENT_ENCODING="+r.Header.Get("Content-Encoding"),
+		"GIT_PROJECT_ROOT="+s.root, "GIT_HTTP_EXPORT_ALL=1", "GIT_PROTOCOL="+r.Header.Get("Git-Protocol"),
+	)
+	if length > 0 {
+		command.Stdin = in
 	}
-	backend.ServeHTTP(w, r)
+	out, err := command.StdoutPipe()
+	if err == nil {
+		err = command.Start()
+	}
+	if err != nil {
+		leave()
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	defer func() { // of an answer that is broken off, with a panic or without
+		leave()
+		_ = command.Wait()
+	}()
+	if answer(w, bufio.NewReader(out)) == nil {
+		_ = command.Wait()
+	}
+}
+
+// answer writes the answer of a CGI program.
+func answer(w http.ResponseWriter, out *bufio.Reader) error {
+	header, err := textproto.NewReader(out).ReadMIMEHeader()
+	if err != nil {
+		http.Error(w, "git http-backend: "+err.Error(), http.StatusInternalServerError)
+		return err
+	}
+	status := http.StatusOK
+	if code, _, _ := strings.Cut(header.Get("Status"), " "); code != "" {
+		if status, err = strconv.Atoi(code); err != nil {
+			http.Error(w, "git http-backend: "+err.Error(), http.StatusInternalServerError)
+			return err
+		}
+	}
+	header.Del("Status")
+	maps.Copy(w.Header(), http.Header(header))
+	w.WriteHeader(status)
+	_, err = io.Copy(w, out)
+	return err
 }
 
 func (s *Server) authorized(r *http.Request) bool {
