@@ -92,7 +92,7 @@ GENERATED := ./gen/... ./internal/contract/reason/...
 FUZZTIME ?= 30s
 ATTACKTIME ?= 30s
 
-.PHONY: help up demo down ui ui-test ui-story ui-dev quick test test-random siege test-all slow gameday fault attack fuzz bench lint fmt prose generate reasons dashboards manifests authorities tidy build breaking docs tools kube registry grpcurl containers node system browser sbom release vulncheck pin pinned ci
+.PHONY: help up demo down ui ui-test ui-story ui-dev quick test test-random siege test-all slow gameday fault attack fuzz bench lint fmt prose generate reasons dashboards manifests authorities notices tidy build breaking docs tools kube registry grpcurl containers node system browser sbom release vulncheck pin pinned ci
 .DEFAULT_GOAL := help
 
 help: ## List these verbs
@@ -198,7 +198,7 @@ prose: ## Count the habits of translated English that test/arch bounds, by habit
 generate: $(BIN)/buf reasons ## Generate code and documents
 	@$(BIN)/buf generate
 	@tools/ui.sh run generate
-	@$(MAKE) --no-print-directory docs dashboards manifests authorities
+	@$(MAKE) --no-print-directory docs dashboards manifests authorities notices
 
 reasons: ## Generate internal/contract/reason from reason.proto
 	@$(GO) run ./internal/contract/reason/cmd/leat-reasons
@@ -217,6 +217,9 @@ manifests: ## Render deploy/kubernetes from the Helm charts, and write the table
 
 authorities: ## Write the certificate authorities of images, Mozilla's from a pinned Go module
 	@$(GO) run ./test/supply/cmd/leat-supply authorities deploy/image/ca-certificates.crt
+
+notices: ## Write THIRD_PARTY_NOTICES.txt, the licences of the Go modules and npm packages in programs, and refuse those that are not accepted
+	@$(GO) run ./test/supply/cmd/leat-supply notices
 
 breaking: $(BIN)/buf ## Compare the wire contract with the last release
 	@$(BIN)/buf breaking --against proto/released.binpb

@@ -10,6 +10,7 @@ require (
 	github.com/go-jose/go-jose/v4 v4.1.8
 	github.com/google/go-cmp v0.7.0
 	github.com/google/go-containerregistry v0.22.1
+	github.com/google/licenseclassifier/v2 v2.0.0
 	github.com/grafana/grafana-foundation-sdk/go v0.0.22
 	github.com/leatdev/leat/gen v0.0.0
 	github.com/leatdev/leat/internal v0.0.0
@@ -34,7 +35,10 @@ require (
 	sigs.k8s.io/yaml v1.6.0
 )
 
-require github.com/aws/smithy-go v1.28.5 // indirect
+require (
+	github.com/aws/smithy-go v1.28.5 // indirect
+	github.com/sergi/go-diff v1.4.0 // indirect
+)
 
 require (
 	cel.dev/expr v0.25.3 // indirect

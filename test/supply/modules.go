@@ -35,31 +35,42 @@ func Programs() []string {
 // Modules returns the modules from which the packages are built for Linux, including the standard
 // library. root is the root of a checkout.
 func Modules(ctx context.Context, root string, packages ...string) ([]Module, error) {
-	list := exec.CommandContext(ctx, "go", append([]string{"list", "-deps", "-json=ImportPath,Standard,Module"}, packages...)...)
-	list.Dir, list.Env = root, append(os.Environ(), "GOOS=linux", "CGO_ENABLED=0")
-	var complaints bytes.Buffer
-	list.Stderr = &complaints
-	out, err := list.Output()
+	env := []string{"GOOS=linux", "CGO_ENABLED=0"}
+	out, err := goOutput(ctx, root, env, append([]string{"list", "-deps", "-json=ImportPath,Standard,Module"}, packages...)...)
 	if err != nil {
-		return nil, fmt.Errorf("list modules: %w: %s", err, bytes.TrimSpace(complaints.Bytes()))
+		return nil, err
 	}
-	version := exec.CommandContext(ctx, "go", "env", "GOVERSION")
-	version.Dir = root
-	goVersion, err := version.Output()
+	goVersion, err := goOutput(ctx, root, nil, "env", "GOVERSION")
 	if err != nil {
-		return nil, fmt.Errorf("ask for the version of Go: %w", err)
+		return nil, err
 	}
 	release, _, _ := strings.Cut(strings.TrimSpace(string(goVersion)), " ")
 	return parseModules(out, "v"+strings.TrimPrefix(release, "go"))
 }
 
+// goOutput returns what go prints in the checkout at root, with these variables beside those of this
+// process.
+func goOutput(ctx context.Context, root string, env []string, args ...string) ([]byte, error) {
+	command := exec.CommandContext(ctx, "go", args...)
+	command.Dir, command.Env = root, append(os.Environ(), env...)
+	var complaints bytes.Buffer
+	command.Stderr = &complaints
+	out, err := command.Output()
+	if err != nil {
+		return nil, fmt.Errorf("go %s: %w: %s", args[0], err, bytes.TrimSpace(complaints.Bytes()))
+	}
+	return out, nil
+}
+
 // listed is a package in the output of go list.
 type listed struct {
 	ImportPath string
+	Dir        string
 	Standard   bool
 	Module     *struct {
 		Path    string
 		Version string
+		Dir     string
 		Main    bool
 		Replace *struct{ Path, Version string }
 	}
@@ -75,16 +86,11 @@ func parseModules(out []byte, goVersion string) ([]Module, error) {
 		}
 		modules[i].Packages = append(modules[i].Packages, pkg)
 	}
-	decoder := json.NewDecoder(bytes.NewReader(out))
-	for {
-		var p listed
-		err := decoder.Decode(&p)
-		if errors.Is(err, io.EOF) {
-			return modules, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("read list of modules: %w", err)
-		}
+	packages, err := parseList(out)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range packages {
 		switch {
 		case p.Standard:
 			add(stdlib, goVersion, p.ImportPath)
@@ -93,5 +99,23 @@ func parseModules(out []byte, goVersion string) ([]Module, error) {
 		case p.Module != nil && !p.Module.Main && p.Module.Replace == nil:
 			add(p.Module.Path, p.Module.Version, p.ImportPath)
 		}
+	}
+	return modules, nil
+}
+
+// parseList returns the packages that go list -json prints.
+func parseList(out []byte) ([]listed, error) {
+	var packages []listed
+	decoder := json.NewDecoder(bytes.NewReader(out))
+	for {
+		var p listed
+		err := decoder.Decode(&p)
+		if errors.Is(err, io.EOF) {
+			return packages, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read list of packages: %w", err)
+		}
+		packages = append(packages, p)
 	}
 }

@@ -46,7 +46,8 @@ func ReadWebUI(root string) (WebUI, error) {
 	if err != nil {
 		return WebUI{}, fmt.Errorf("read %s: %w", uiLock, err)
 	}
-	return WebUI{packages: packages}, nil
+	components := slices.SortedFunc(maps.Values(packages), byRef)
+	return WebUI{packages: slices.CompactFunc(components, func(a, b component) bool { return a.Ref == b.Ref })}, nil
 }
 
 // in returns the packages that are in a program with these modules.
@@ -76,8 +77,8 @@ type locked struct {
 type lock struct{ Packages map[string]locked }
 
 // runtimePackages returns the components of the packages that the project of a lock file needs when it
-// runs, sorted. The dependencies of the project itself that are optional are tools.
-func runtimePackages(content []byte) ([]component, error) {
+// runs, by their folders. The dependencies of the project itself that are optional are tools.
+func runtimePackages(content []byte) (map[string]component, error) {
 	var l lock
 	if err := json.Unmarshal(content, &l); err != nil {
 		return nil, err
@@ -109,8 +110,7 @@ func runtimePackages(content []byte) ([]component, error) {
 	if err := visit("", slices.Collect(maps.Keys(l.Packages[""].Dependencies)), nil); err != nil {
 		return nil, err
 	}
-	packages := slices.SortedFunc(maps.Values(reached), byRef)
-	return slices.CompactFunc(packages, func(a, b component) bool { return a.Ref == b.Ref }), nil
+	return reached, nil
 }
 
 // find returns the folder of the package that a package in a folder gets by a name: the nearest one

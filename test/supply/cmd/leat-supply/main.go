@@ -7,9 +7,11 @@
 //	leat-supply sbom FOLDER PROGRAM…   writes PROGRAM.cdx.json into the folder
 //	leat-supply pin FILE…              writes the digests of images into Dockerfiles, Compose files and manifests
 //	leat-supply authorities FILE       writes the certificate authorities that images trust
+//	leat-supply notices                writes the licences of others' code that programs contain
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +23,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leatdev/leat/test/release"
 	"github.com/leatdev/leat/test/supply"
 )
 
@@ -52,8 +55,10 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 		return pinned(out, args[1:])
 	case len(args) == 2 && args[0] == "authorities":
 		return authorities(args[1])
+	case len(args) == 1 && args[0] == "notices":
+		return notices(ctx)
 	}
-	return errors.New("usage: leat-supply vulncheck [DATABASE] | sbom FOLDER PROGRAM… | pin FILE… | pinned FILE… | authorities FILE")
+	return errors.New("usage: leat-supply vulncheck [DATABASE] | sbom FOLDER PROGRAM… | pin FILE… | pinned FILE… | authorities FILE | notices")
 }
 
 // vulncheck fails if an advisory applies. An empty location means localDatabase, if it exists.
@@ -130,6 +135,19 @@ func authorities(file string) error {
 		return err
 	}
 	return os.WriteFile(file, content, 0o644)
+}
+
+// notices writes the notices of all programs of a release, and of the demo repository's image.
+func notices(ctx context.Context) error {
+	var text bytes.Buffer
+	params := supply.NoticeParams{Root: ".", Packages: append(supply.Programs(), "./cli/cmd/leat-git")}
+	for _, platform := range release.Platforms() {
+		params.Platforms = append(params.Platforms, platform.String())
+	}
+	if err := supply.WriteNotices(ctx, &text, params); err != nil {
+		return err
+	}
+	return os.WriteFile(supply.NoticesFile, text.Bytes(), 0o644)
 }
 
 // pinned fails if a file names an image without a digest.
