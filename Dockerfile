@@ -60,9 +60,12 @@ RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache
       -ldflags "-s -w -X github.com/leatdev/leat/internal/runtime/app.version=${VERSION}" \
       -o /out/usr/local/bin/leat-service ./cmd/${SERVICE}
 COPY deploy/image deploy/image
+COPY LICENSE THIRD_PARTY_NOTICES.txt ./
 # The root of the image as it will be, because a COPY that names an owner also gives it the folders above. A file's time is part of
 # its layer, so it is the same for every build.
 RUN install -D -m 0644 deploy/image/ca-certificates.crt /out/etc/ssl/certs/ca-certificates.crt \
+    && install -D -m 0644 LICENSE /out/licenses/LICENSE \
+    && install -D -m 0644 THIRD_PARTY_NOTICES.txt /out/licenses/THIRD_PARTY_NOTICES.txt \
     && install -d -m 0700 -o 65532 -g 65532 /out/var/lib/leat \
     && find /out -exec touch -d @0 {} +
 
@@ -89,7 +92,10 @@ RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache
       -ldflags "-s -w -X github.com/leatdev/leat/internal/runtime/app.version=${VERSION}" \
       -o /out/usr/local/bin/leat ./cmd/leat
 COPY deploy/image deploy/image
+COPY LICENSE THIRD_PARTY_NOTICES.txt ./
 RUN install -D -m 0644 deploy/image/ca-certificates.crt /out/etc/ssl/certs/ca-certificates.crt \
+    && install -D -m 0644 LICENSE /out/licenses/LICENSE \
+    && install -D -m 0644 THIRD_PARTY_NOTICES.txt /out/licenses/THIRD_PARTY_NOTICES.txt \
     && install -d -m 0700 -o 65532 -g 65532 /out/home/leat \
     && find /out -exec touch -d @0 {} +
 
@@ -105,6 +111,7 @@ ARG VERSION=0.2.0-dev
 ARG REVISION
 RUN test "${SERVICE}" = gitcache
 COPY --from=build /out/usr/local/bin/ /usr/local/bin/
+COPY --from=build /out/licenses/ /licenses/
 COPY --from=build /out/var/lib/ /var/lib/
 USER 65532:65532
 LABEL org.opencontainers.image.title="Leat gitcache with git" \
@@ -128,6 +135,7 @@ FROM with-git AS demo-git
 ARG VERSION=0.2.0-dev
 ARG REVISION
 COPY --from=build-demo-git /git/usr/local/bin/ /usr/local/bin/
+COPY --from=build-demo-git /out/licenses/ /licenses/
 COPY --from=build-demo-git /git/var/lib/ /var/lib/
 USER 65532:65532
 LABEL org.opencontainers.image.title="Leat demo repository" \

@@ -118,7 +118,8 @@ func (m *maker) pack(p program, b built) error {
 		{Name: name, Mode: os.ModeDir | 0o755},
 		{Name: name + "/" + executable, Mode: 0o755, File: b.path},
 		{Name: name + "/LICENSE", Mode: 0o644, File: filepath.Join(m.checkout.top, "LICENSE")},
-		{Name: name + "/" + readmeFile, Mode: 0o644, Content: abroad(readme, p.source(), m.refName(), "", "LICENSE")},
+		{Name: name + "/" + supply.NoticesFile, Mode: 0o644, File: filepath.Join(m.checkout.top, supply.NoticesFile)},
+		{Name: name + "/" + readmeFile, Mode: 0o644, Content: abroad(readme, p.source(), m.refName(), "", "LICENSE", supply.NoticesFile)},
 	}
 	err = m.write(programSet, name+suffix, func(w io.Writer) error { return write(w, m.checkout.time, entries) })
 	if err != nil {

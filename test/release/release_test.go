@@ -55,7 +55,7 @@ func main() { println(app.Build().Version, app.Build().Commit) }
 func checkout(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	for _, name := range []string{"Dockerfile", "LICENSE", "README.md", "deploy/image/ca-certificates.crt", "deploy/images.env", "internal/runtime/app/build.go"} {
+	for _, name := range []string{"Dockerfile", "LICENSE", supply.NoticesFile, "README.md", "deploy/image/ca-certificates.crt", "deploy/images.env", "internal/runtime/app/build.go"} {
 		content, err := os.ReadFile(filepath.Join(top, name))
 		if err != nil {
 			t.Fatal(err)
@@ -242,12 +242,12 @@ func checkProgram(t *testing.T, file string) {
 	folder := t.TempDir()
 	want := []string{
 		"drwxr-xr-x 0:0 " + program + "/", "-rw-r--r-- 0:0 " + program + "/LICENSE", "-rw-r--r-- 0:0 " + program + "/README.md",
-		"-rwxr-xr-x 0:0 " + program + "/leat-tunnel",
+		"-rw-r--r-- 0:0 " + program + "/" + supply.NoticesFile, "-rwxr-xr-x 0:0 " + program + "/leat-tunnel",
 	}
 	if diff := cmp.Diff(want, unpack(t, file, folder)); diff != "" {
 		t.Errorf("archive (-want +got):\n%s", diff)
 	}
-	checkLinks(t, filepath.Join(folder, program, "README.md"), "docs/README.md", "LICENSE")
+	checkLinks(t, filepath.Join(folder, program, "README.md"), "docs/README.md", "LICENSE", supply.NoticesFile)
 	out, err := exec.CommandContext(t.Context(), filepath.Join(folder, program, "leat-tunnel")).CombinedOutput()
 	if got := strings.TrimSpace(string(out)); err != nil || got != "1.2.3-rc.1" {
 		t.Errorf("the program says that its version is %q, %v, want the release's", got, err)
@@ -319,6 +319,7 @@ func checkInventory(t *testing.T, text, name string) {
 	want := map[string]string{"std": "library", "github.com/leatdev/leat/internal": "library"}
 	if about.Type == "container" {
 		want["tunnel"], want["/etc/ssl/certs/ca-certificates.crt"] = "application", "file"
+		want["/licenses/LICENSE"], want["/licenses/"+supply.NoticesFile] = "file", "file"
 	}
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Errorf("inventory of %s (-want +got):\n%s", name, diff)

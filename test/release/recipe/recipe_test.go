@@ -60,6 +60,8 @@ func TestImagesOfTheDockerfile(t *testing.T) {
 			files: []string{
 				"drwxr-xr-x 0:0 /etc", "drwxr-xr-x 0:0 /etc/ssl", "drwxr-xr-x 0:0 /etc/ssl/certs",
 				"-rw-r--r-- 0:0 /etc/ssl/certs/ca-certificates.crt deploy/image/ca-certificates.crt",
+				"drwxr-xr-x 0:0 /licenses", "-rw-r--r-- 0:0 /licenses/LICENSE LICENSE",
+				"-rw-r--r-- 0:0 /licenses/THIRD_PARTY_NOTICES.txt THIRD_PARTY_NOTICES.txt",
 				"drwxr-xr-x 0:0 /usr", "drwxr-xr-x 0:0 /usr/local", "drwxr-xr-x 0:0 /usr/local/bin", "-rwxr-xr-x 0:0 /usr/local/bin/leat-service the program",
 				"drwxr-xr-x 0:0 /var", "drwxr-xr-x 0:0 /var/lib", "drwx------ 65532:65532 /var/lib/leat",
 			},
@@ -80,6 +82,8 @@ func TestImagesOfTheDockerfile(t *testing.T) {
 				"drwxr-xr-x 0:0 /etc", "drwxr-xr-x 0:0 /etc/ssl", "drwxr-xr-x 0:0 /etc/ssl/certs",
 				"-rw-r--r-- 0:0 /etc/ssl/certs/ca-certificates.crt deploy/image/ca-certificates.crt",
 				"drwxr-xr-x 0:0 /home", "drwx------ 65532:65532 /home/leat",
+				"drwxr-xr-x 0:0 /licenses", "-rw-r--r-- 0:0 /licenses/LICENSE LICENSE",
+				"-rw-r--r-- 0:0 /licenses/THIRD_PARTY_NOTICES.txt THIRD_PARTY_NOTICES.txt",
 				"drwxr-xr-x 0:0 /usr", "drwxr-xr-x 0:0 /usr/local", "drwxr-xr-x 0:0 /usr/local/bin", "-rwxr-xr-x 0:0 /usr/local/bin/leat the program",
 			},
 			config: func() (c ocilayout.Config) {
