@@ -5,8 +5,10 @@ package reconcile_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -298,6 +300,44 @@ func TestHealthTimeout(t *testing.T) {
 		assertPhase(t, w, "s", report.Healthy)
 		see("102", health.Verdict{State: health.Degraded, Message: "gave up"})
 		assertPhase(t, w, "s", report.Degraded)
+	})
+}
+
+// TestDeletionsThatDidNotBeginDoNotCount has runs end before their first deletion, because the count of it is not
+// stored. Then nothing was deleted, and the guard must not object to a later change for it.
+func TestDeletionsThatDidNotBeginDoNotCount(t *testing.T) {
+	bubble(t, reconcile.Settings{}, func(t *testing.T, w *world) {
+		names := strings.Split("abcdefghij", "")
+		without := func(gone ...string) plan.Service {
+			return w.service(t, "s", slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(gone, name) })...)
+		}
+		w.plan(without())
+		pass(t, time.Second)
+		refuses := true
+		w.onSave = func(r inventory.Record) error {
+			if refuses && r.Pruned > 0 {
+				return errors.New("no room")
+			}
+			return nil
+		}
+		for _, gone := range [][]string{{"a", "b"}, {"c", "d"}, {"e", "f"}} {
+			w.plan(without(gone...))
+			pass(t, time.Minute)
+			if got := w.status("s"); got.Problem == nil || got.Problem.Reason == reason.PruneGuarded {
+				t.Fatalf("without %v: got %s, %+v, want the run to fail at the inventory", gone, got.Phase, got.Problem)
+			}
+		}
+		if _, deleted := w.count(); deleted != 0 {
+			t.Fatalf("deleted: got %d objects, want none before their count is stored", deleted)
+		}
+		w.mu.Lock()
+		refuses = false
+		w.mu.Unlock()
+		pass(t, time.Hour)
+		if _, deleted := w.count(); deleted != 2 {
+			t.Errorf("deleted: got %d objects, %+v, want two", deleted, w.status("s").Problem)
+		}
+		assertPhase(t, w, "s", report.Healthy)
 	})
 }
 

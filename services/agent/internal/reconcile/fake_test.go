@@ -52,6 +52,7 @@ type world struct {
 	onAnswer func()
 	onWatch  func([]observe.Collection)
 	onDelete func(ctx context.Context, o inventory.Object) error
+	onSave   func(inventory.Record) error
 
 	renderer     render.Renderer // of all but plain manifests; nil: charts alone, by a stand-in for Helm
 	factsChanged wake.Broadcast
@@ -510,6 +511,11 @@ func (i inventories) Save(_ context.Context, record inventory.Record) error {
 	i.saves++
 	if i.refusesSaves {
 		return errors.New("no room")
+	}
+	if i.onSave != nil {
+		if err := i.onSave(record); err != nil {
+			return err
+		}
 	}
 	i.records[record.Service] = record
 	return nil

@@ -44,10 +44,10 @@ func (p *pruner) prune(ctx context.Context) error {
 		return err
 	}
 	counted, err := p.count(ctx, gone)
+	defer p.r.record.discount(counted) // also if the count could not be stored: then nothing is deleted
 	if err != nil {
 		return err
 	}
-	defer p.r.record.discount(counted)
 	return newRemoval(p.r, deletion, false).removeAll(ctx, gone)
 }
 
