@@ -114,9 +114,13 @@ ui-test: browser ## Run the tests of the web UI, some of them in Chromium
 	@echo "==> npm test (the web UI)"
 	@tools/ui.sh run test
 
-ui-story: system browser ui kube programs $(BIN)/leat ## Follow people through the web UI of whole hubs, with real clusters, and kill each part
+# What the stories in web/e2e start beside a hub.
+.PHONY: beside
+beside:
 	@$(GO) build -trimpath -o $(BIN)/leat-kube ./internal/runtime/localkube/cmd/leat-kube
 	@$(GO) build -trimpath -o $(BIN)/leat-provider ./test/openid/cmd/leat-provider
+
+ui-story: system browser ui kube programs beside $(BIN)/leat ## Follow people through the web UI of whole hubs, with real clusters
 	@echo "==> npm run e2e (the web UI of whole hubs)"
 	@tools/ui.sh run e2e
 
@@ -138,10 +142,11 @@ else
 endif
 	@echo "==> left out: hubs attacked, killed and frozen (make siege), images and docker-compose.yml on a real engine (make containers), the charts on a real node (make node), Gitea as an upstream, Prometheus behind the tunnel, a real Vault, a real sops, takeovers from Argo CD and Flux, Traefik in front of a hub, the game day, the AssemblyScript example, the long fault runs (make test-all), fuzzing (make fuzz)"
 
-siege: system kube $(BIN)/gotestsum ## Attack, kill, freeze, cut and upgrade whole hubs, the short form of `make attack` and `make fault`, and walk whole matrices
+siege: system browser ui kube programs beside $(BIN)/leat $(BIN)/gotestsum ## Attack, kill, freeze, cut and upgrade whole hubs, the short form of `make attack` and `make fault`, walk whole matrices, and do both to the web UI
 	@tools/before/build.sh >/dev/null || [ $$? = 3 ] # it says that the checkout lacks the version before
 	@failed=0; $(TEST) siege "$$($(GO) list work | grep -E '^$(SIEGES)$$')" $(FLAGS) || failed=1; \
-		LEAT_MATRIX=whole $(TEST) matrix "$(MATRICES)" $(FLAGS) $(if $(value RUN),,-run '$(MATRIX)') || failed=1; exit $$failed
+		LEAT_MATRIX=whole $(TEST) matrix "$(MATRICES)" $(FLAGS) $(if $(value RUN),,-run '$(MATRIX)') || failed=1; \
+		$(if $(value RUN),,tools/ui.sh run siege && tools/ui.sh run e2e-siege || failed=1;) exit $$failed
 
 test-random: ## Run what make test runs, with the race detector wherever something runs at once, and the SEED of this second, which its first line names
 	@$(MAKE) --no-print-directory test UNRACED= SEED=$$(date +%s)

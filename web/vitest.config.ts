@@ -4,6 +4,7 @@
 import { playwright } from "@vitest/browser-playwright";
 import { defineConfig, mergeConfig } from "vitest/config";
 import { flaky, retry } from "./build/flaky.js";
+import { isSiege } from "./build/siege.js";
 import vite from "./vite.config.ts";
 
 // Debian's browser, because Playwright's own is a download of its own. As root it runs without its sandbox.
@@ -29,7 +30,7 @@ export default mergeConfig(
       hookTimeout: 120_000,
       expect: { poll: { timeout: 100_000 } },
       retry,
-      reporters: ["default", flaky("web")],
+      reporters: ["default", flaky(isSiege ? "web-siege" : "web")],
       projects: [
         {
           extends: true,

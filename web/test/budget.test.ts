@@ -3,11 +3,15 @@
 
 import type { Page } from "playwright";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { isSiege } from "../build/siege.js";
 import { calls, Hub, median, open, pressed, scrolled, unfolded } from "./budget.ts";
 import { type Built, startBuilt } from "./built.ts";
 
 // What the built UI costs the machine of a person, and the hub, in what no machine changes: calls, elements and bytes.
 // The bars leave room. What a test finds is work that grows with the fleet. Times are in bench/RESULTS.md.
+
+/** A test that takes most of a minute, of `make siege`. */
+const siege = test.runIf(isSiege);
 
 const large = 200_000;
 const small = 2000;
@@ -66,7 +70,7 @@ test("a key costs no more in a list of 200,000 rows than in one of 2,000", async
   expect(Math.min(few.changes, many.changes)).toBeGreaterThan(100);
 });
 
-test("a tree of ten times the pods costs less than ten times the calls, and no more elements", async () => {
+siege("a tree of ten times the pods costs less than ten times the calls, and no more elements", async () => {
   const few = await unfolded(built, 1000, calls);
   const many = await unfolded(built, 10_000, calls);
   for (const [pods, { outline, graph }] of [
@@ -82,7 +86,7 @@ test("a tree of ten times the pods costs less than ten times the calls, and no m
   expect(Math.max(...many.elements)).toBeLessThan(Math.max(...few.elements) * 1.2);
 });
 
-test("the heap returns after 10,000 changes and 50 navigations", async () => {
+siege("the heap returns after 10,000 changes and 50 navigations", async () => {
   const { page, hub, devtools } = await open(built, "/services", "web-0", large);
   const used = async () => {
     await devtools.send("HeapProfiler.collectGarbage");
