@@ -43,6 +43,10 @@ SIEGES := github.com/leatdev/leat/test/(attack|fault)
 MATRICES := ./services/distributor
 MATRIX := ^TestAccessToCalls$$
 
+# Tests that measure memory, in packages that the race detector watches, which holds memory of its own. They skip there.
+MEASURED := ./internal/runtime/h2 ./services/agent/internal/kube/watch
+MEASURE := ^(TestSecMemory|TestFootprint)$$
+
 # Tests that wait for other processes most of their time. They begin first, so that others use the cores meanwhile.
 FIRST := github.com/leatdev/leat/(test/.*|services/(tunnel|gitcache|distributor|distributor/internal/sqlstore|agent/internal/kube))
 # Of these, the ones whose tests run one after the other, for many minutes: what begins late ends alone.
@@ -136,7 +140,8 @@ test: system browser needs $(if $(filter work,$(PKG)),ui-beside) ## Run every mo
 ifeq ($(PKG),work)
 	@failed=0; order() { grep -E '^$(LONGEST)$$' "$$1"; grep -E '^$(FIRST)$$' "$$1" | grep -vE '^$(LONGEST)$$'; grep -vE '^$(FIRST)$$' "$$1"; }; \
 		$(ROOMY) $(TEST) outside "$$(order .test/unraced)" $(FLAGS) || failed=1; \
-		$(ROOMY) $(WITHRACE) $(TEST) test "$$(order .test/raced)" $(FLAGS) $(RACE) || failed=1; exit $$failed
+		$(ROOMY) $(WITHRACE) $(TEST) test "$$(order .test/raced)" $(FLAGS) $(RACE) || failed=1; \
+		$(if $(value RUN),,$(ROOMY) $(TEST) measured "$(MEASURED)" $(FLAGS) -run '$(MEASURE)' || failed=1;) exit $$failed
 else
 	@$(ROOMY) $(WITHRACE) $(TEST) test "$(PKG)" $(FLAGS) $(RACE)
 endif
