@@ -10,7 +10,7 @@
 #
 # deploy/images.env has the names.
 #
-# VERSION is for the program and the labels, and REVISION (a Git commit) for the labels. GOPROXY, GOFLAGS and npm_config_registry
+# VERSION and REVISION, a Git commit, are for the program and the labels. GOPROXY, GOFLAGS and npm_config_registry
 # are for builds behind a module proxy and an npm registry of your own. `make pin` writes the digests of the images below, and of
 # those in deploy/, beside their tags.
 
@@ -55,9 +55,10 @@ COPY internal internal
 COPY render render
 COPY services/${SERVICE} services/${SERVICE}
 COPY --from=ui / services/distributor/internal/ui/dist/
+ARG REVISION
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
     CGO_ENABLED=0 GOWORK=off go -C services/${SERVICE} build -trimpath -buildvcs=false \
-      -ldflags "-s -w -X github.com/leatdev/leat/internal/runtime/app.version=${VERSION}" \
+      -ldflags "-s -w -X github.com/leatdev/leat/internal/runtime/app.version=${VERSION} -X github.com/leatdev/leat/internal/runtime/app.commit=${REVISION}" \
       -o /out/usr/local/bin/leat-service ./cmd/${SERVICE}
 COPY deploy/image deploy/image
 COPY LICENSE THIRD_PARTY_NOTICES.txt ./
@@ -87,9 +88,10 @@ COPY render render
 COPY services services
 COPY cli cli
 COPY --from=ui-distributor / services/distributor/internal/ui/dist/
+ARG REVISION
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
     CGO_ENABLED=0 GOWORK=off go -C cli build -trimpath -buildvcs=false \
-      -ldflags "-s -w -X github.com/leatdev/leat/internal/runtime/app.version=${VERSION}" \
+      -ldflags "-s -w -X github.com/leatdev/leat/internal/runtime/app.version=${VERSION} -X github.com/leatdev/leat/internal/runtime/app.commit=${REVISION}" \
       -o /out/usr/local/bin/leat ./cmd/leat
 COPY deploy/image deploy/image
 COPY LICENSE THIRD_PARTY_NOTICES.txt ./

@@ -185,7 +185,7 @@ func TestRelease(t *testing.T) {
 		t.Fatalf("files of the release (-want +got):\n%s", diff)
 	}
 	revision := git(t, dir, "rev-parse", "HEAD")
-	checkProgram(t, filepath.Join(folder, program+".tar.gz"))
+	checkProgram(t, filepath.Join(folder, program+".tar.gz"), revision)
 	checkSums(t, folder, len(files)-1)
 	for name, about := range map[string]string{program: "tunnel", image: own(t).Name("tunnel")} {
 		checkInventory(t, files[name+".cdx.json"], about)
@@ -237,7 +237,7 @@ func unpack(t *testing.T, file, folder string) []string {
 }
 
 // checkProgram runs the program of an archive.
-func checkProgram(t *testing.T, file string) {
+func checkProgram(t *testing.T, file, revision string) {
 	t.Helper()
 	folder := t.TempDir()
 	want := []string{
@@ -249,8 +249,8 @@ func checkProgram(t *testing.T, file string) {
 	}
 	checkLinks(t, filepath.Join(folder, program, "README.md"), "docs/README.md", "LICENSE", supply.NoticesFile)
 	out, err := exec.CommandContext(t.Context(), filepath.Join(folder, program, "leat-tunnel")).CombinedOutput()
-	if got := strings.TrimSpace(string(out)); err != nil || got != "1.2.3-rc.1" {
-		t.Errorf("the program says that its version is %q, %v, want the release's", got, err)
+	if got := strings.TrimSpace(string(out)); err != nil || got != "1.2.3-rc.1 "+revision {
+		t.Errorf("the program says that its version and commit are %q, %v, want the release's", got, err)
 	}
 }
 

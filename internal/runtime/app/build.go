@@ -4,12 +4,14 @@
 package app
 
 import (
+	"cmp"
 	"runtime/debug"
 	"strings"
 )
 
-// version is set by the linker (-X) in release builds, and by nothing else.
-var version string
+// version and commit are set by the linker (-X) in images and releases, which are built without the Git
+// repository, and by nothing else.
+var version, commit string
 
 // unreleased is the version of a build that is not a release: the next one, which is still made.
 const unreleased = "0.2.0-dev"
@@ -35,10 +37,10 @@ func Build() BuildInfo {
 	if !ok {
 		read = &debug.BuildInfo{}
 	}
-	return describe(BuildInfo{Version: version}, read)
+	return describe(BuildInfo{Version: version, Commit: commit}, read)
 }
 
-// describe adds to info what the Go tool recorded. A version that the linker set wins.
+// describe adds to info what the Go tool recorded. What the linker set wins.
 func describe(info BuildInfo, read *debug.BuildInfo) BuildInfo {
 	info.GoVersion = read.GoVersion
 	if info.Version == "" {
@@ -51,7 +53,7 @@ func describe(info BuildInfo, read *debug.BuildInfo) BuildInfo {
 	for _, s := range read.Settings {
 		switch s.Key {
 		case "vcs.revision":
-			info.Commit = s.Value
+			info.Commit = cmp.Or(info.Commit, s.Value)
 		case "vcs.modified":
 			info.Modified = s.Value == "true"
 		}

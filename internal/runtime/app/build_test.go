@@ -8,6 +8,26 @@ import (
 	"testing"
 )
 
+// TestCommitOfABuild has a build in a checkout, and one of an image, which has no repository.
+func TestCommitOfABuild(t *testing.T) {
+	t.Parallel()
+	recorded := []debug.BuildSetting{{Key: "vcs.revision", Value: "4f2c1e0"}}
+	for name, c := range map[string]struct {
+		linked   string
+		recorded []debug.BuildSetting
+		want     string
+	}{
+		"of a checkout": {recorded: recorded, want: unreleased + ", commit 4f2c1e0, go1.26"},
+		"of a release":  {linked: "8f14e45", want: unreleased + ", commit 8f14e45, go1.26"},
+		"of both":       {linked: "8f14e45", recorded: recorded, want: unreleased + ", commit 8f14e45, go1.26"},
+		"of neither":    {want: unreleased + ", go1.26"},
+	} {
+		if got := describe(BuildInfo{Commit: c.linked}, &debug.BuildInfo{GoVersion: "go1.26", Settings: c.recorded}).String(); got != c.want {
+			t.Errorf("%s: got %q, want %q", name, got, c.want)
+		}
+	}
+}
+
 func TestVersionOfABuild(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ linked, recorded, want, release string }{

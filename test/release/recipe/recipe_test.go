@@ -46,7 +46,7 @@ func TestImagesOfTheDockerfile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ldflags := "-s -w -X github.com/leatdev/leat/internal/runtime/app.version=1.2.3"
+	ldflags := "-s -w -X github.com/leatdev/leat/internal/runtime/app.version=1.2.3 -X github.com/leatdev/leat/internal/runtime/app.commit=abc"
 	const path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 	for _, test := range []struct {
 		target, service string
