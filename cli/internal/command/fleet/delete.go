@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -20,7 +21,7 @@ func Delete(s *session.Session) *cobra.Command {
 	var targets []target
 	cascade := false
 	cmd := &cobra.Command{
-		Use:   "delete KIND/NAME...",
+		Use:   "delete KIND/NAME... | KIND NAME...",
 		Short: "Delete clusters, repositories, services, projects, users, roles, access bindings, identity providers, trust rules, configuration sets, notifiers, global services, rollout policies or tokens",
 		Long: `Delete clusters, repositories, services, projects, users, access bindings, identity providers or API tokens from the hub.
 A project has to be empty.
@@ -39,10 +40,12 @@ it; leat revoke session ends single ones.`,
   leat delete service/shop@berlin
   leat delete globalservice/web --cascade
   leat delete token/8f14e45fceea167a
-  leat delete service/shop repository/shop cluster/old`,
+  leat delete service/shop repository/shop cluster/old
+  leat delete cluster old older`,
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return errors.New("KIND/NAME is missing")
+			args, err := joined(args)
+			if err != nil {
+				return err
 			}
 			for _, arg := range args {
 				t, err := parseDeletable(s, arg)
@@ -59,6 +62,21 @@ it; leat revoke session ends single ones.`,
 	}
 	cmd.Flags().BoolVar(&cascade, "cascade", false, "delete global services with the services that are derived from them, in all clusters")
 	return cmd
+}
+
+// joined returns the arguments as KIND/NAME, also those of KIND NAME..., which people know from kubectl.
+func joined(args []string) ([]string, error) {
+	switch {
+	case len(args) == 0:
+		return nil, errors.New("KIND/NAME is missing")
+	case strings.Contains(args[0], "/") || len(args) == 1:
+		return args, nil
+	}
+	targets := make([]string, 0, len(args)-1)
+	for _, name := range args[1:] {
+		targets = append(targets, args[0]+"/"+name)
+	}
+	return targets, nil
 }
 
 // dropWith deletes an object, and with cascade the objects derived from it.
