@@ -3,10 +3,10 @@
 #
 # One file for every Go deployable and for the command line:
 #
-#   docker build --build-arg SERVICE=gitcache -t ghcr.io/leatdev/leat/gitcache:0.1.0-dev .    also distributor, tunnel and agent
-#   docker build --target cli -t ghcr.io/leatdev/leat/leat:0.1.0-dev .                        the command line
+#   docker build --build-arg SERVICE=gitcache -t ghcr.io/leatdev/leat/gitcache:0.2.0-dev .    also distributor, tunnel and agent
+#   docker build --target cli -t ghcr.io/leatdev/leat/leat:0.2.0-dev .                        the command line
 #   docker build --build-arg SERVICE=gitcache --target git …                                  with git, for LEAT_GITCACHE_BACKEND=git
-#   docker build --target demo-git -t ghcr.io/leatdev/leat/demo-git:0.1.0-dev .               the demo repository of docker-compose.yml
+#   docker build --target demo-git -t ghcr.io/leatdev/leat/demo-git:0.2.0-dev .               the demo repository of docker-compose.yml
 #
 # deploy/images.env has the names.
 #
@@ -43,7 +43,7 @@ WORKDIR /src
 
 FROM go AS build
 ARG SERVICE
-ARG VERSION=0.1.0-dev
+ARG VERSION=0.2.0-dev
 # The module files first: dependencies stay cached while code changes.
 COPY gen/go.mod gen/go.sum gen/
 COPY internal/go.mod internal/go.sum internal/
@@ -72,7 +72,7 @@ RUN install -D -m 0644 deploy/image/ca-certificates.crt /out/etc/ssl/certs/ca-ce
 
 # The command line contains the services: `leat up` runs them in its own process.
 FROM go AS build-cli
-ARG VERSION=0.1.0-dev
+ARG VERSION=0.2.0-dev
 COPY gen/go.mod gen/go.sum gen/
 COPY internal/go.mod internal/go.sum internal/
 COPY render/go.mod render/go.sum render/
@@ -109,7 +109,7 @@ RUN apt-get update \
 
 FROM with-git AS git
 ARG SERVICE
-ARG VERSION=0.1.0-dev
+ARG VERSION=0.2.0-dev
 ARG REVISION
 RUN test "${SERVICE}" = gitcache
 COPY --from=build /out/usr/local/bin/ /usr/local/bin/
@@ -134,7 +134,7 @@ RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache
     && find /git -exec touch -d @0 {} +
 
 FROM with-git AS demo-git
-ARG VERSION=0.1.0-dev
+ARG VERSION=0.2.0-dev
 ARG REVISION
 COPY --from=build-demo-git /git/usr/local/bin/ /usr/local/bin/
 COPY --from=build-demo-git /out/licenses/ /licenses/
@@ -152,7 +152,7 @@ ENTRYPOINT ["/usr/local/bin/leat-git", "-dir", "/var/lib/leat", "-listen", ":808
 
 # The command line, the certificate authorities that it trusts, and a folder for its configuration, which is the home of its user.
 FROM scratch AS cli
-ARG VERSION=0.1.0-dev
+ARG VERSION=0.2.0-dev
 ARG REVISION
 COPY --from=build-cli /out/ /
 ENV HOME=/home/leat
@@ -171,7 +171,7 @@ ENTRYPOINT ["/usr/local/bin/leat"]
 # The folder is not a VOLUME, because each container would get a volume that nobody named and that outlives it.
 FROM scratch
 ARG SERVICE
-ARG VERSION=0.1.0-dev
+ARG VERSION=0.2.0-dev
 ARG REVISION
 COPY --from=build /out/ /
 USER 65532:65532

@@ -78,7 +78,7 @@ func TestExecute(t *testing.T) {
 		{name: "canceled by itself", ctx: t.Context(), err: context.Canceled, code: 1, stderr: "canceled"},
 		{name: "wrong flag", ctx: t.Context(), args: []string{"--workers=x"}, code: 2, stderr: "--workers (LEAT_WORKERS)"},
 		{name: "help", ctx: t.Context(), args: []string{"--help"}, code: 0, stdout: "--workers number"},
-		{name: "version", ctx: t.Context(), args: []string{"--version"}, code: 0, stdout: "demo 0.1.0-dev"},
+		{name: "version", ctx: t.Context(), args: []string{"--version"}, code: 0, stdout: "demo 0.2.0-dev"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -169,8 +169,8 @@ func TestMainExitCodes(t *testing.T) {
 
 func TestBuildInfo(t *testing.T) {
 	t.Parallel()
-	if app.Version() != "0.1.0-dev" || app.Build().GoVersion == "" {
-		t.Errorf("got %+v, want 0.1.0-dev and a Go version", app.Build())
+	if app.Version() != "0.2.0-dev" || app.Build().GoVersion == "" {
+		t.Errorf("got %+v, want 0.2.0-dev and a Go version", app.Build())
 	}
 	info := app.BuildInfo{Version: "v1.2.3", Commit: "abc", Modified: true, GoVersion: "go1.26.8"}
 	if got, want := info.String(), "v1.2.3, commit abc, modified, go1.26.8"; got != want {

@@ -14,11 +14,11 @@ import (
 var version, commit string
 
 // unreleased is the version of a build that is not a release: the next one, which is still made.
-const unreleased = "0.1.0-dev"
+const unreleased = "0.2.0-dev"
 
 // BuildInfo describes the running build.
 type BuildInfo struct {
-	// Version is the release, or "0.1.0-dev" on the way to the first one.
+	// Version is the release, or "0.2.0-dev" on the way to the next one.
 	Version string
 	// Commit is the Git commit of the source, or empty if the build did not record it.
 	Commit string
@@ -28,7 +28,7 @@ type BuildInfo struct {
 	GoVersion string
 }
 
-// Version returns the release that is running, or "0.1.0-dev" on the way to the first one.
+// Version returns the release that is running, or "0.2.0-dev" on the way to the next one.
 func Version() string { return Build().Version }
 
 // Build returns what the linker and the Go tool recorded in this binary.

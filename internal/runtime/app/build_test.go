@@ -31,10 +31,10 @@ func TestCommitOfABuild(t *testing.T) {
 func TestVersionOfABuild(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ linked, recorded, want, release string }{
-		"of a checkout":          {recorded: "(devel)", want: "0.1.0-dev"},
-		"of nothing":             {want: "0.1.0-dev"},
-		"of a commit":            {recorded: "v0.0.0-20261126100000-dac37c4a8bff+dirty", want: "0.1.0-dev"},
-		"of an image":            {linked: "0.1.0-dev", recorded: "(devel)", want: "0.1.0-dev"},
+		"of a checkout":          {recorded: "(devel)", want: "0.2.0-dev"},
+		"of nothing":             {want: "0.2.0-dev"},
+		"of a commit":            {recorded: "v0.0.0-20261126100000-dac37c4a8bff+dirty", want: "0.2.0-dev"},
+		"of an image":            {linked: "0.2.0-dev", recorded: "(devel)", want: "0.2.0-dev"},
 		"installed by go":        {recorded: "v0.2.1", want: "v0.2.1", release: "0.2.1"},
 		"set by the linker":      {linked: "0.1.0", recorded: "(devel)", want: "0.1.0", release: "0.1.0"},
 		"set by the linker, too": {linked: "0.1.1-rc.1", recorded: "v0.2.1", want: "0.1.1-rc.1", release: "0.1.1-rc.1"},

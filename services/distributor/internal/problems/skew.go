@@ -37,7 +37,7 @@ func SkewOf(hub, agent string) *Skew {
 	return nil
 }
 
-// released returns a version of a release or of a candidate for one; nil for others, such as 0.1.0-dev.
+// released returns a version of a release or of a candidate for one; nil for others, such as 0.2.0-dev.
 func released(text string) *semver.Version {
 	v, err := semver.StrictNewVersion(strings.TrimPrefix(text, "v"))
 	if err != nil || len(text) > 64 || strings.HasPrefix(v.Prerelease(), "dev") {
