@@ -25,17 +25,17 @@ import (
 // in images below /licenses.
 const NoticesFile = "THIRD_PARTY_NOTICES.txt"
 
-// accepted are the licences, by their SPDX identifiers, under which others' code may be in a program.
-// All of them allow programs under another licence, and none asks for the source of the rest.
+// accepted are the licences under which others' code may be in a program, by the classifier's names:
+// SPDX's, but for BSD-0-Clause, which is 0BSD. All of them allow programs under another licence, and none asks for the source of the rest.
 var accepted = []string{
-	"0BSD", "Apache-2.0", "BSD-0-Clause", "BSD-2-Clause", "BSD-3-Clause", "BSL-1.0", "CC0-1.0", "ISC", "MIT", "MPL-2.0", "Unlicense", "Zlib",
+	"Apache-2.0", "BSD-0-Clause", "BSD-2-Clause", "BSD-3-Clause", "BSL-1.0", "CC0-1.0", "ISC", "MIT", "MPL-2.0", "Unlicense", "Zlib",
 }
 
 // reviewed are texts that people have read because the classifier does not know them, by their names in
 // part.
-var reviewed = map[string]string{
-	"modernc.org/sqlite/LICENSE-SQLITE": "blessing", // SQLite is in the public domain
-	"modernc.org/memory/LICENSE-LOGO":   "MIT",      // about a picture, which no program contains
+var reviewed = []string{
+	"modernc.org/sqlite/LICENSE-SQLITE", // SQLite is in the public domain
+	"modernc.org/memory/LICENSE-LOGO",   // about a picture, which no program contains
 }
 
 // notCode are licences of what is beside the code, and in no program.
@@ -81,7 +81,7 @@ func WriteNotices(ctx context.Context, w io.Writer, p NoticeParams) error {
 		return err
 	}
 	parts := slices.Concat(linked, web)
-	slices.SortFunc(parts, func(a, b part) int { return cmp.Compare(a.name, b.name) })
+	slices.SortStableFunc(parts, func(a, b part) int { return cmp.Compare(a.name, b.name) })
 	if err := accept(parts); err != nil {
 		return err
 	}
@@ -182,8 +182,9 @@ func webParts(root string) ([]part, error) {
 	if err != nil {
 		return nil, err
 	}
-	parts := map[string]part{} // a package may be there in two versions, with the same licence
-	for folder, c := range packages {
+	var parts []part // a package may be there in several versions
+	for _, folder := range slices.Sorted(maps.Keys(packages)) {
+		c := packages[folder]
 		name := "npm: " + c.Name
 		if slices.Contains(empty, name) {
 			continue
@@ -206,16 +207,9 @@ func webParts(root string) ([]part, error) {
 		if named := c.Licenses[0].License; len(texts) == 0 && named != nil && named.ID == "Apache-2.0" || isInComment {
 			texts["LICENSE"] = own
 		}
-		if known, isKnown := parts[name]; isKnown {
-			for file, text := range known.texts {
-				if other, has := texts[file]; has && !bytes.Equal(text, other) {
-					texts[file+" of another version"] = text
-				}
-			}
-		}
-		parts[name] = part{name: name, texts: texts}
+		parts = append(parts, part{name: name, texts: texts})
 	}
-	return slices.Collect(maps.Values(parts)), nil
+	return parts, nil
 }
 
 // firstComment returns the text of the lines with // at the beginning of a source file.
@@ -262,7 +256,7 @@ func accept(parts []part) error {
 				continue
 			}
 			isLicensed = true
-			if _, isReviewed := reviewed[name]; isReviewed {
+			if slices.Contains(reviewed, name) {
 				continue
 			}
 			licences := licencesOf(text)

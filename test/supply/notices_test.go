@@ -96,11 +96,14 @@ replace (
 		"windows/windows.go":    "package windows\n",
 		"web/package-lock.json": `{"packages": {
 			"": {"dependencies": {"apache": "1", "mit": "1"}},
-			"node_modules/apache": {"version": "1.0.0", "license": "Apache-2.0", "integrity": "sha512-YQ=="},
+			"node_modules/apache/node_modules/mit": {"version": "0.9.0", "license": "MIT", "integrity": "sha512-YQ=="},
+			"node_modules/apache": {"version": "1.0.0", "dependencies": {"mit": "0"}, "license": "Apache-2.0", "integrity": "sha512-YQ=="},
 			"node_modules/mit": {"version": "1.0.0", "license": "MIT", "integrity": "sha512-YQ=="}
 		}}`,
 		"web/node_modules/apache/package.json": "{}",
 		"web/node_modules/mit/LICENSE":         mit("Package"),
+
+		"web/node_modules/apache/node_modules/mit/LICENSE": mit("Package, years ago"),
 	}
 	for name, content := range changes {
 		files[name] = content
@@ -152,7 +155,7 @@ func TestNoticesHaveTheLicenceOfEachPart(t *testing.T) {
 		"example.com/lib":                      "a notice of the library\n",
 		"example.com/lib/deep":                 mit("Deep"),
 		"npm: apache":                          strings.TrimLeft(apache(t), "\n"),
-		"npm: mit":                             mit("Package"),
+		"npm: mit":                             mit("Package, years ago") + mit("Package"),
 	}
 	if diff := cmp.Diff(want, texts); diff != "" {
 		t.Errorf("texts by what has them (-want +got):\n%s", diff)
