@@ -189,6 +189,48 @@ func TestGeneratedCodeIsVetted(t *testing.T) {
 	}
 }
 
+// skipsRace matches a test that skips with the race detector. The group is its name.
+var skipsRace = regexp.MustCompile(`(?m)^func (Test\w+)\(t \*testing\.T\) \{\n\traced\.Skip\(t\)$`)
+
+// TestSkippedByTheDetectorRunsWithoutIt requires that `make test` also runs without the race detector each test that
+// skips with it, or the test would never run.
+func TestSkippedByTheDetectorRunsWithoutIt(t *testing.T) {
+	t.Parallel()
+	read := func(file string) string {
+		content, err := os.ReadFile(filepath.Join(root(t), file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(content)
+	}
+	setting := func(name string) string {
+		match := regexp.MustCompile(`(?m)^` + name + ` := (.*)$`).FindStringSubmatch(read("Makefile"))
+		if match == nil {
+			t.Fatalf("the Makefile has no %s", name)
+		}
+		return strings.ReplaceAll(match[1], "$$", "$")
+	}
+	packages, tests := strings.Fields(setting("MEASURED")), regexp.MustCompile(setting("MEASURE"))
+	var found []string
+	for _, file := range filter(trackedFiles(t), "_test.go") {
+		text := read(file)
+		calls := strings.Count(text, "\traced.Skip(")
+		named := skipsRace.FindAllStringSubmatch(text, -1)
+		if calls != len(named) {
+			t.Errorf("%s: raced.Skip has to be the first line of a test", file)
+		}
+		for _, m := range named {
+			found = append(found, m[1])
+			if folder := "./" + filepath.ToSlash(filepath.Dir(file)); !slices.Contains(packages, folder) || !tests.MatchString(m[1]) {
+				t.Errorf("%s skips with the race detector, and nothing runs it without: add %s to MEASURED and %s to MEASURE in the Makefile", m[1], folder, m[1])
+			}
+		}
+	}
+	if len(found) < 2 {
+		t.Errorf("found %v, want the tests that measure memory", found)
+	}
+}
+
 // TestInternalHasShelves keeps internal from becoming a drawer: a package lies on the shelf of what runs programs, of the
 // words and forms that programs share, of tools, or of what tests need.
 func TestInternalHasShelves(t *testing.T) {
