@@ -13,7 +13,12 @@ import { SessionServiceCreateAccessTokenResponseSchema } from "../src/gen/leat/f
 // The built UI in a browser, under the policy that the hub sends with it. The hub itself is tried by Go tests; here a
 // few lines of a server stand for it, so that a change of the UI alone finds what it breaks.
 
-const types: Record<string, string> = { js: "text/javascript", css: "text/css", svg: "image/svg+xml" };
+const types: Record<string, string> = {
+  js: "text/javascript",
+  css: "text/css",
+  svg: "image/svg+xml",
+  txt: "text/plain",
+};
 const nonce = "dGhlIG5vbmNlIG9mIGEgdGVzdA";
 const policy = [
   "default-src 'none'",

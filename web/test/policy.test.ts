@@ -51,3 +51,29 @@ test("the built UI breaks no rule of its policy, and keeps its token to itself",
     await close();
   }
 });
+
+test("the menu of the account leads to the licences of what the page contains", async () => {
+  const { base, newPage, close } = await startBuilt();
+  try {
+    const page = await newPage();
+    await page.goto(base);
+    await page.getByRole("button", { name: "Signed in as ada" }).click();
+    const opened = page.context().waitForEvent("page");
+    await page.getByRole("menuitem", { name: "Licences of this page" }).click();
+    const licences = await (await opened).locator("body").textContent();
+    for (const name of [
+      "react-dom",
+      "react-aria-components",
+      "@bufbuild/protobuf",
+      "@codemirror/view",
+      "@xterm/xterm",
+      "yaml",
+    ]) {
+      expect(licences).toContain(name);
+    }
+    expect(licences).toContain("Permission is hereby granted, free of charge");
+    expect(licences).toContain("Apache License");
+  } finally {
+    await close();
+  }
+});

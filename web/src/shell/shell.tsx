@@ -186,6 +186,8 @@ function Frame({ person, children }: { person: string; children: ReactNode }) {
   }, []);
 
   const isInMore = places.slice(mostNarrow).some(({ to }) => path.startsWith(to));
+  // The build has this file: see build.license in vite.config.ts.
+  const showLicences = () => void open("/ui/licenses.txt", "_blank", "noopener");
   const signOut = () => void hub.tokens.signOut().catch(() => {});
   return (
     <div className={styles.frame}>
@@ -226,6 +228,7 @@ function Frame({ person, children }: { person: string; children: ReactNode }) {
               title: text.account(person),
               entries: [
                 { id: "me", label: text.me, icon: "person", onAction: () => void navigate({ to: "/me" }) },
+                { id: "licences", label: text.licences, icon: "external", onAction: showLicences },
                 { id: "sign-out", label: text.signOut, icon: "close", onAction: signOut },
               ],
             },

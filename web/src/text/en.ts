@@ -205,6 +205,7 @@ export const text = {
   theme: "Theme",
   themes: { system: "As the system", light: "Light", dark: "Dark" },
   account: (person: string) => `Signed in as ${person}`,
+  licences: "Licences of this page",
   signOut: "Sign out",
   pages: "Pages",
   actions: "Actions",
