@@ -30,6 +30,11 @@ const (
 	seatRetry = 15 * time.Second
 	// stayAtLeast is how long an agent stays at a replica that is cut off. If all of them are, agents go around slowly.
 	stayAtLeast = 30 * time.Second
+	// pauseForService is how long the next change of a plan waits for each service in it: what a hub and an agent do with
+	// a change grows with the plan, by some hundredth of a millisecond for a service.
+	pauseForService = 250 * time.Microsecond
+	// longestPause bounds the wait, whatever the plan's size.
+	longestPause = time.Second
 )
 
 // WatchPlan implements DistributorService.
@@ -94,6 +99,7 @@ func (s *Service) openPlan(
 			w.Take()
 			return out.update(ctx)
 		},
+		Pause: out.pause,
 		Beat:  out.heartbeat,
 		Leave: func() bool { return s.d.IsCutOff() && time.Since(began) >= stayAtLeast },
 		Drain: out.drain,
@@ -145,6 +151,8 @@ type planStream struct {
 	identityUID string
 	// sent is the version that the agent has.
 	sent string
+	// services is how many services the sent plan has; 0 before the first one that is sent here.
+	services int
 	// deltas means that the agent can apply deltas; base is then the plan of version sent, nil
 	// while that is unknown here.
 	deltas bool
@@ -163,10 +171,17 @@ func (p *planStream) update(ctx context.Context) error {
 		return nil
 	}
 	message := changeMessage(p.base, current)
+	p.services = len(current.Entries)
 	if p.sent = current.Version; p.deltas {
 		p.base = current
 	}
 	return p.stream.Send(message)
+}
+
+// pause returns how long the next change waits. A single change, such as that of a commit, is sent at once. When a
+// thousand services become known one after the other, each change by itself would cost the agent a look at all of them.
+func (p *planStream) pause() time.Duration {
+	return min(time.Duration(p.services)*pauseForService, longestPause)
 }
 
 // changeMessage makes an agent that has the base, which may be nil, have the current plan.

@@ -21,6 +21,9 @@ type Stream struct {
 	// Ready receives a value when there is something to send, which Changed then sends.
 	Ready   <-chan struct{}
 	Changed func() error
+	// Pause is asked after each change how long the next one waits, so that changes which come quickly one after the
+	// other are sent together. Nil: it does not wait.
+	Pause func() time.Duration
 	// Beat sends something when nothing happens.
 	Beat func() error
 	// Leave is asked before each beat whether the caller had better go to another replica. Nil: never.
@@ -40,11 +43,18 @@ func (s *Stream) Run(ctx context.Context) error {
 		defer timer.Stop()
 		expired = timer.C
 	}
+	ready := s.Ready
+	var paused <-chan time.Time
 	for {
 		var err error
 		select {
-		case <-s.Ready:
+		case <-ready:
 			err = s.Changed()
+			if pause := s.pause(); pause > 0 {
+				ready, paused = nil, time.After(pause)
+			}
+		case <-paused:
+			ready, paused = s.Ready, nil
 		case <-heartbeat.C:
 			heartbeat.Reset(timeouts.Align(HeartbeatInterval))
 			if s.Leave != nil && s.Leave() {
@@ -62,4 +72,11 @@ func (s *Stream) Run(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+func (s *Stream) pause() time.Duration {
+	if s.Pause == nil {
+		return 0
+	}
+	return s.Pause()
 }
