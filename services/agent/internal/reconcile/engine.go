@@ -176,7 +176,7 @@ func New(p Params) *Engine {
 	}
 	s := &shared{
 		settings: p.Settings, ownership: ownership.New(renderer, p.Cluster), slots: slots.New(p.Settings.Workers), hub: newHubWait(p.Settings.HubRetry),
-		rules: newHealthRules(), kinds: &watchedKinds{watches: p.Watches, lock: p.Lock, services: map[string]watchedService{}},
+		rules: newHealthRules(), kinds: newWatchedKinds(p.Watches, p.Lock),
 		inventories: inventory.NewCache(p.Inventories), fingerprints: p.Fingerprints,
 		reporter: p.Reporter, observer: p.Observer, tracer: p.Tracer, owner: p.Owner, logger: p.Logger,
 	}

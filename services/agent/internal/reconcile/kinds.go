@@ -58,6 +58,13 @@ type watchedKinds struct {
 
 	mu       sync.Mutex // held across Watch, so that an older union never follows a newer one
 	services map[string]watchedService
+	// wanted counts the services that want a collection, by its version: a cluster has thousands of services, and each of
+	// them is set several times in a run.
+	wanted map[place]map[string]int
+}
+
+func newWatchedKinds(watches Watches, lock accounts.Lock) *watchedKinds {
+	return &watchedKinds{watches: watches, lock: lock, services: map[string]watchedService{}, wanted: map[place]map[string]int{}}
 }
 
 // load sets what all services of a new process want by what their records list. It returns the
@@ -70,9 +77,7 @@ func (w *watchedKinds) load(records []inventory.Record) (hidden map[string][]sch
 	for _, record := range records {
 		now, kinds := w.wantsOf(record)
 		hidden[record.Service] = kinds
-		if len(now.places) > 0 {
-			w.services[record.Service] = now
-		}
+		w.replaceLocked(record.Service, now)
 	}
 	w.watches.Watch(w.unionLocked())
 	return hidden
@@ -88,11 +93,9 @@ func (w *watchedKinds) set(service string, record inventory.Record) (hidden []sc
 	if before.account == now.account && maps.Equal(before.places, now.places) {
 		return hidden
 	}
-	delete(w.services, service)
+	w.replaceLocked(service, watchedService{})
 	hasMissed := w.hasMissedLocked(before, now)
-	if len(now.places) > 0 {
-		w.services[service] = now
-	}
+	w.replaceLocked(service, now)
 	w.watches.Watch(w.unionLocked())
 	if hasMissed {
 		w.watches.Recheck()
@@ -104,16 +107,34 @@ func (w *watchedKinds) set(service string, record inventory.Record) (hidden []sc
 // service, because they did not belong to its account before.
 func (w *watchedKinds) hasMissedLocked(before, now watchedService) bool {
 	for at := range now.existing {
-		if _, isOld := before.places[at]; isOld {
-			continue
-		}
-		for _, other := range w.services {
-			if _, isRunning := other.places[at]; isRunning {
-				return true
-			}
+		_, isOld := before.places[at]
+		if _, isRunning := w.wanted[at]; isRunning && !isOld {
+			return true
 		}
 	}
 	return false
+}
+
+// replaceLocked replaces what a service wants. A service without places is forgotten.
+func (w *watchedKinds) replaceLocked(service string, now watchedService) {
+	for at, version := range w.services[service].places {
+		if w.wanted[at][version]--; w.wanted[at][version] == 0 {
+			delete(w.wanted[at], version)
+		}
+		if len(w.wanted[at]) == 0 {
+			delete(w.wanted, at)
+		}
+	}
+	delete(w.services, service)
+	for at, version := range now.places {
+		if w.wanted[at] == nil {
+			w.wanted[at] = map[string]int{}
+		}
+		w.wanted[at][version]++
+	}
+	if len(now.places) > 0 {
+		w.services[service] = now
+	}
 }
 
 // wantsOf returns what the service of a record wants, and the kinds that no account may observe for
@@ -148,14 +169,9 @@ func (w *watchedKinds) accountOf(service string) k8s.Account {
 
 // unionLocked returns all collections in order.
 func (w *watchedKinds) unionLocked() []observe.Collection {
-	union := map[place]string{}
-	for _, service := range w.services {
-		for at, version := range service.places {
-			union[at] = max(union[at], version) // any version, if it is always the same
-		}
-	}
 	var list []observe.Collection
-	for at, version := range union {
+	for at, versions := range w.wanted {
+		version := slices.Max(slices.Collect(maps.Keys(versions))) // any version, if it is always the same
 		list = append(list, observe.Collection{Kind: at.kind.WithVersion(version), Scope: at.scope})
 	}
 	slices.SortFunc(list, func(a, b observe.Collection) int {
