@@ -159,6 +159,13 @@ func TestPartsOfTheHubThatRefuseEachOther(t *testing.T) {
 	fleet := h.fleet(t, adminToken)
 	h.git.distrusts.Store(true)
 
+	// First, while the stream of events is open: it ends with the first call beside it that is refused.
+	h.git.announce("demo", "", "refs/heads/main")
+	h.waitService(t, "app", func(s *fleetv1.Service) bool {
+		source := s.GetStatus().GetSources()[0]
+		return source.GetProblem().GetReason() == errorsv1.Reason_REASON_HUB_TOKEN_REFUSED && source.GetSnapshot().GetDigest() == d
+	})
+
 	res, body := h.download(t, agent.token, d, nil)
 	err := reasonOf(res, body)
 	if _, ok := rpcerr.RetryDelay(err); !ok || res.StatusCode != http.StatusServiceUnavailable {
@@ -176,11 +183,6 @@ func TestPartsOfTheHubThatRefuseEachOther(t *testing.T) {
 	if err != nil || synced.GetProblem().GetReason() != errorsv1.Reason_REASON_HUB_TOKEN_REFUSED {
 		t.Errorf("a person who syncs got %v, %v, want HUB_TOKEN_REFUSED", synced.GetProblem(), err)
 	}
-	h.git.announce("demo", "", "refs/heads/main")
-	h.waitService(t, "app", func(s *fleetv1.Service) bool {
-		source := s.GetStatus().GetSources()[0]
-		return source.GetProblem().GetReason() == errorsv1.Reason_REASON_HUB_TOKEN_REFUSED && source.GetSnapshot().GetDigest() == d
-	})
 
 	h.git.distrusts.Store(false)
 	await.True(t, "the bundle after gitcache accepts the token", func() bool {
