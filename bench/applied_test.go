@@ -4,11 +4,8 @@
 package bench_test
 
 import (
-	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,7 +21,6 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
-	"github.com/leatdev/leat/internal/kit/backoff"
 	"github.com/leatdev/leat/internal/runtime/localkube"
 	"github.com/leatdev/leat/internal/runtime/localkube/kubetest"
 	"github.com/leatdev/leat/internal/testkit/gittest"
@@ -115,15 +111,27 @@ func startApplied(b *testing.B, h *hub, seen *sightings) {
 	for i := range *appliedAgents {
 		documents = append(documents, appliedDocuments(clusterName(i))...)
 	}
+	applyAll(b, fleet, documents...)
+	startAgents(b, h, fleet, clusters, *appliedAgents)
+}
+
+// applyAll applies documents, in as many calls as that takes.
+func applyAll(b *testing.B, fleet fleetv1connect.FleetServiceClient, documents ...*fleetv1.Document) {
+	b.Helper()
 	for chunk := range slices.Chunk(documents, documentsPerApply) {
 		if _, err := fleet.Apply(b.Context(), &fleetv1.ApplyRequest{Documents: chunk}); err != nil {
 			b.Fatal(err)
 		}
 	}
+}
+
+// startAgents starts the agents of the first so many clusters, in processes of their own, which share the API servers.
+func startAgents(b *testing.B, h *hub, fleet fleetv1connect.FleetServiceClient, servers []*localkube.ControlPlane, agents int) (started []*process.Process) {
+	b.Helper()
 	program := process.Build(b, "services/agent/cmd/agent")
 	var group errgroup.Group
 	group.SetLimit(joining)
-	tokens := make([]string, *appliedAgents)
+	tokens := make([]string, agents)
 	for i := range tokens {
 		group.Go(func() error {
 			joined, err := fleet.CreateJoinToken(b.Context(), &fleetv1.CreateJoinTokenRequest{Cluster: clusterName(i)})
@@ -135,12 +143,13 @@ func startApplied(b *testing.B, h *hub, seen *sightings) {
 		b.Fatal(err)
 	}
 	for i, token := range tokens {
-		process.Start(b, process.Params{Binary: program, Env: []string{
+		started = append(started, process.Start(b, process.Params{Binary: program, Env: []string{
 			"LEAT_LISTEN_ADDR=127.0.0.1:0", "LEAT_AGENT_HUB_URL=" + h.distributor.url, "LEAT_AGENT_JOIN_TOKEN=" + token,
-			"LEAT_AGENT_DATA_DIR=" + b.TempDir(), "LEAT_AGENT_KUBECONFIG=" + clusters[i%len(clusters)].KubeconfigPath(),
+			"LEAT_AGENT_DATA_DIR=" + b.TempDir(), "LEAT_AGENT_KUBECONFIG=" + servers[i%len(servers)].KubeconfigPath(),
 			"LEAT_AGENT_NAMESPACE=agent-of-" + clusterName(i), "LEAT_LOG_LEVEL=error", "GOMEMLIMIT=180MiB",
-		}})
+		}}))
 	}
+	return started
 }
 
 // appliedDocuments returns a cluster and its services, which are applied to a namespace of the
@@ -215,47 +224,9 @@ func (s *sightings) await(b *testing.B, commit string, clusters int) []time.Time
 // watch records when the probe of each cluster changes in an API server, until the benchmark ends.
 func watch(b *testing.B, cp *localkube.ControlPlane, seen *sightings) {
 	b.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	var group sync.WaitGroup
-	b.Cleanup(func() {
-		cancel()
-		group.Wait()
-	})
-	group.Go(func() {
-		// A busy API server ends a watch that falls behind. The next one begins with the current objects.
-		err := backoff.Retry(ctx, backoff.Policy{Initial: 10 * time.Millisecond, Max: time.Second}, func(ctx context.Context) error {
-			return watchOnce(ctx, cp, seen)
-		})
-		if ctx.Err() == nil {
-			b.Errorf("watch of an API server: %v", err)
+	watchObjects(b, cp, "/api/v1/configmaps?fieldSelector=metadata.name="+probe, func(object watched) {
+		if !strings.Contains(object.Metadata.Namespace, "-app-") {
+			seen.put(object.Data[marker], object.Metadata.Namespace, time.Now())
 		}
 	})
-}
-
-// watchOnce records events until a watch ends, and returns why it did.
-func watchOnce(ctx context.Context, cp *localkube.ControlPlane, seen *sightings) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet,
-		cp.Host()+"/api/v1/configmaps?watch=true&timeoutSeconds=7200&fieldSelector=metadata.name="+probe, http.NoBody)
-	if err != nil {
-		return backoff.Permanent(err)
-	}
-	response, err := cp.HTTPClient().Do(request)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	for events := json.NewDecoder(response.Body); ; {
-		var event struct {
-			Object struct {
-				Metadata struct{ Namespace string }
-				Data     map[string]string
-			}
-		}
-		if err := events.Decode(&event); err != nil {
-			return err
-		}
-		if o := event.Object; !strings.Contains(o.Metadata.Namespace, "-app-") {
-			seen.put(o.Data[marker], o.Metadata.Namespace, time.Now())
-		}
-	}
 }

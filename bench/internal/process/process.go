@@ -129,6 +129,30 @@ func (p *Process) Memory(tb testing.TB) (now, highest int64) {
 	return now, highest
 }
 
+// Children returns the bytes of memory that the children of the process have for themselves: without the pages of
+// files, such as those of the program, which they share with it.
+func (p *Process) Children(tb testing.TB) (bytes int64) {
+	tb.Helper()
+	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", p.program.PID()))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for _, thread := range threads {
+		// A thread or a child that has ended meanwhile has no file, and no memory.
+		children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/children", p.program.PID(), thread.Name()))
+		for child := range strings.FieldsSeq(string(children)) {
+			status, _ := os.ReadFile("/proc/" + child + "/status")
+			for line := range strings.Lines(string(status)) {
+				var kib int64
+				if _, err := fmt.Sscanf(line, "RssAnon: %d kB", &kib); err == nil {
+					bytes += kib << 10
+				}
+			}
+		}
+	}
+	return bytes
+}
+
 func (p *Process) proc(tb testing.TB, file string) string {
 	tb.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", p.program.PID(), file))
