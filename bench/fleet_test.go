@@ -188,6 +188,12 @@ func (h *hub) measureIdle(b *testing.B) {
 		b.ReportMetric(float64(now>>20), name+"-MiB")
 		b.ReportMetric(float64(highest>>20), name+"-peak-MiB")
 	}
+	for name, series := range map[string]string{
+		"heap": "go_memstats_heap_inuse_bytes", "idle-heap": "go_memstats_heap_idle_bytes", "released-heap": "go_memstats_heap_released_bytes",
+		"stacks": "go_memstats_stack_inuse_bytes",
+	} {
+		b.ReportMetric(metric(b, h.distributor, series)/(1<<20), "distributor-"+name+"-MiB")
+	}
 	b.ReportMetric(float64(h.databaseSize(b)>>20), "database-MiB")
 	b.ReportMetric(float64(h.redisMemory(b)>>10), "redis-KiB")
 }
