@@ -181,7 +181,8 @@ describe("a service", () => {
     open("/services/cart@berlin");
     await expect.element(heading("cart")).toBeVisible();
     await expect.element(page.getByText("Deployment cart: quota of namespace shop", { exact: false })).toBeVisible();
-    await expect.element(page.getByText("4f2c1e0a")).toBeVisible();
+    // Its latest revision, beside the tabs, has the same commit once it is loaded.
+    await expect.element(page.getByRole("tabpanel").getByText("4f2c1e0a")).toBeVisible();
     await expect.element(page.getByText("leat get service cart@berlin")).toBeVisible();
     expect(document.title).toBe("cart@berlin · Leat");
     await expectAccessible();
