@@ -228,7 +228,7 @@ manifests: ## Render deploy/kubernetes from the Helm charts, and write the table
 authorities: ## Write the certificate authorities of images, Mozilla's from a pinned Go module
 	@$(GO) run ./test/supply/cmd/leat-supply authorities deploy/image/ca-certificates.crt
 
-notices: ## Write THIRD_PARTY_NOTICES.txt, the licences of the Go modules and npm packages in programs, and refuse those that are not accepted
+notices: ## Write THIRD_PARTY_NOTICES.txt and web/public/licenses.txt, the licences of the Go modules and npm packages in programs, and refuse those that are not accepted
 	@$(GO) run ./test/supply/cmd/leat-supply notices
 
 breaking: $(BIN)/buf ## Compare the wire contract with the last release

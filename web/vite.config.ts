@@ -39,8 +39,6 @@ export default defineConfig({
     // A data: URL of a script or style is refused by the policy, and of an icon not worth it.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
-    // The licences of the packages that the build contains, which ask to be with each copy. Browsers get copies.
-    license: { fileName: "licenses.txt" },
   },
   server: {
     // Browsers resolve leat.localhost to it; Node's resolver may not know the name.

@@ -80,12 +80,29 @@ func WriteNotices(ctx context.Context, w io.Writer, p NoticeParams) error {
 	if err != nil {
 		return err
 	}
-	parts := slices.Concat(linked, web)
+	return write(w, noticesHead, slices.Concat(linked, web))
+}
+
+// WebNoticesFile is the file, in the root of a checkout, with the licences of what browsers load. The
+// web UI's build copies it, and the menu of the account leads to it.
+const WebNoticesFile = "web/public/licenses.txt"
+
+// WriteWebNotices is WriteNotices for the packages that the web UI needs when it runs, of which
+// browsers load copies. root is the root of a checkout, in which they are installed.
+func WriteWebNotices(w io.Writer, root string) error {
+	parts, err := webParts(root)
+	if err != nil {
+		return err
+	}
+	return write(w, webHead, parts)
+}
+
+func write(w io.Writer, head string, parts []part) error {
 	slices.SortStableFunc(parts, func(a, b part) int { return cmp.Compare(a.name, b.name) })
 	if err := accept(parts); err != nil {
 		return err
 	}
-	_, err = w.Write(notices(parts))
+	_, err := w.Write(notices(head, parts))
 	return err
 }
 
@@ -285,9 +302,15 @@ path, and at https://proxy.golang.org. That of an npm package is at https://regi
 make notices writes this file.
 `
 
-// notices returns the texts of the parts, each once, below the names of all that have it. Parts are
+const webHead = `This page contains code of others, under the licences below. Leat itself is under the Apache License 2.0. The source of
+each package is at https://registry.npmjs.org.
+
+make notices writes this file.
+`
+
+// notices returns the head and the texts of the parts, each once, below the names of all that have it. Parts are
 // sorted by name.
-func notices(parts []part) []byte {
+func notices(head string, parts []part) []byte {
 	var texts []string // in the order of the first part with each
 	owners := map[string][]string{}
 	for _, p := range parts {
@@ -303,7 +326,7 @@ func notices(parts []part) []byte {
 		}
 	}
 	var out bytes.Buffer
-	out.WriteString(noticesHead)
+	out.WriteString(head)
 	for _, text := range texts {
 		fmt.Fprintf(&out, "\n%s\n%s\n%s\n\n%s", strings.Repeat("=", 80), strings.Join(slices.Compact(owners[text]), "\n"), strings.Repeat("-", 80), text)
 	}

@@ -73,6 +73,7 @@ test("the menu of the account leads to the licences of what the page contains", 
     }
     expect(licences).toContain("Permission is hereby granted, free of charge");
     expect(licences).toContain("Apache License");
+    expect(licences).toContain("Copyright 2008 Google Inc."); // in @bufbuild/protobuf, as a comment
   } finally {
     await close();
   }

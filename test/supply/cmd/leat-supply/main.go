@@ -137,7 +137,7 @@ func authorities(file string) error {
 	return os.WriteFile(file, content, 0o644)
 }
 
-// notices writes the notices of all programs of a release, and of the demo repository's image.
+// notices writes the notices of all programs of a release and of the demo repository's image, and those of the web UI.
 func notices(ctx context.Context) error {
 	var text bytes.Buffer
 	params := supply.NoticeParams{Root: ".", Packages: append(supply.Programs(), "./cli/cmd/leat-git")}
@@ -147,7 +147,17 @@ func notices(ctx context.Context) error {
 	if err := supply.WriteNotices(ctx, &text, params); err != nil {
 		return err
 	}
-	return os.WriteFile(supply.NoticesFile, text.Bytes(), 0o644)
+	if err := os.WriteFile(supply.NoticesFile, text.Bytes(), 0o644); err != nil {
+		return err
+	}
+	text.Reset()
+	if err := supply.WriteWebNotices(&text, "."); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(supply.WebNoticesFile), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(supply.WebNoticesFile, text.Bytes(), 0o644)
 }
 
 // pinned fails if a file names an image without a digest.
