@@ -186,7 +186,7 @@ function Frame({ person, children }: { person: string; children: ReactNode }) {
   }, []);
 
   const isInMore = places.slice(mostNarrow).some(({ to }) => path.startsWith(to));
-  // It is in the folder public, and make notices writes it.
+  // The build copies this file from web/public, where make notices writes it.
   const showLicences = () => void open("/ui/licenses.txt", "_blank", "noopener");
   const signOut = () => void hub.tokens.signOut().catch(() => {});
   return (

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -291,6 +292,42 @@ func TestStalledWatcher(t *testing.T) {
 		}
 		if strings.Contains(h.log.String(), "level=ERROR") {
 			t.Errorf("a client that does not read is no defect of ours:\n%s", h.log)
+		}
+	})
+}
+
+// TestQuickChangesOfALargePlanComeTogether changes one of a thousand services after the other, one each millisecond.
+func TestQuickChangesOfALargePlanComeTogether(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const services = 1000
+		h := startHub(t, services)
+		defer h.stop(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		stream, err := h.client(t).WatchPlan(ctx, &distributorv1.WatchPlanRequest{AcceptDelta: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = stream.Close() }()
+		receive(t, stream)
+		h.plans.Publish("mill") // without a change
+		synctest.Wait()
+		began := time.Now()
+		go func() {
+			for i := range services {
+				h.set(t, i, "two")
+				time.Sleep(time.Millisecond)
+			}
+		}()
+		var after []time.Duration
+		for changed := 0; changed < services; {
+			changed += len(receive(t, stream).GetDelta().GetServices())
+			after = append(after, time.Since(began))
+		}
+		quarter := 250 * time.Millisecond
+		if want := []time.Duration{0, quarter, 2 * quarter, 3 * quarter, 4 * quarter}; !slices.Equal(after, want) {
+			t.Errorf("got changes after %v, want the first at once and the others together, after %v", after, want)
 		}
 	})
 }

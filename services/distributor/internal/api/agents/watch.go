@@ -151,7 +151,7 @@ type planStream struct {
 	identityUID string
 	// sent is the version that the agent has.
 	sent string
-	// services is how many services the sent plan has; 0 before the first one that is sent here.
+	// services is how many services the plan has that the latest update sent; 0: it sent none.
 	services int
 	// deltas means that the agent can apply deltas; base is then the plan of version sent, nil
 	// while that is unknown here.
@@ -163,6 +163,7 @@ type planStream struct {
 // longer good. However many changes there were while the agent did not read, the next message leads
 // to the latest plan. While derived services may be missing from it, update sends nothing.
 func (p *planStream) update(ctx context.Context) error {
+	p.services = 0
 	if _, err := p.s.d.View.Admit(ctx, p.cluster.Name, p.identityUID); err != nil {
 		return admissionError(err)
 	}
@@ -178,8 +179,9 @@ func (p *planStream) update(ctx context.Context) error {
 	return p.stream.Send(message)
 }
 
-// pause returns how long the next change waits. A single change, such as that of a commit, is sent at once. When a
-// thousand services become known one after the other, each change by itself would cost the agent a look at all of them.
+// pause returns how long the next change waits, which is not at all if the latest update sent nothing. A single change,
+// such as that of a commit, is sent at once. When a thousand services become known one after the other, each change by
+// itself would cost the agent a look at all of them.
 func (p *planStream) pause() time.Duration {
 	return min(time.Duration(p.services)*pauseForService, longestPause)
 }

@@ -91,6 +91,7 @@ type DistributorServiceClient interface {
 	GetDigest(context.Context, *v1.GetDigestRequest) (*v1.GetDigestResponse, error)
 	// WatchPlan sends the plan now, unless its version is known, and at every change. It also sends a
 	// heartbeat every 20 s. A reader that falls behind receives the latest plan, and none in between.
+	// So does one of a large plan whose changes come quickly: a change may wait a second after another.
 	WatchPlan(context.Context, *v1.WatchPlanRequest) (*connect.ServerStreamForClient[v1.WatchPlanResponse], error)
 	// GetServiceConfig returns a service's configuration: values and secrets, which no bundle ever holds. A service that is not in the
 	// caller's plan is NOT_FOUND, whether it exists or not.
@@ -249,6 +250,7 @@ type DistributorServiceHandler interface {
 	GetDigest(context.Context, *v1.GetDigestRequest) (*v1.GetDigestResponse, error)
 	// WatchPlan sends the plan now, unless its version is known, and at every change. It also sends a
 	// heartbeat every 20 s. A reader that falls behind receives the latest plan, and none in between.
+	// So does one of a large plan whose changes come quickly: a change may wait a second after another.
 	WatchPlan(context.Context, *v1.WatchPlanRequest, *connect.ServerStream[v1.WatchPlanResponse]) error
 	// GetServiceConfig returns a service's configuration: values and secrets, which no bundle ever holds. A service that is not in the
 	// caller's plan is NOT_FOUND, whether it exists or not.

@@ -2005,6 +2005,7 @@ export const DistributorService: GenService<{
   /**
    * WatchPlan sends the plan now, unless its version is known, and at every change. It also sends a
    * heartbeat every 20 s. A reader that falls behind receives the latest plan, and none in between.
+   * So does one of a large plan whose changes come quickly: a change may wait a second after another.
    *
    * @generated from rpc leat.distributor.v1.DistributorService.WatchPlan
    */
