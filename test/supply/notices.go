@@ -26,7 +26,8 @@ import (
 const NoticesFile = "THIRD_PARTY_NOTICES.txt"
 
 // accepted are the licences under which others' code may be in a program, by the classifier's names:
-// SPDX's, but for BSD-0-Clause, which is 0BSD. All of them allow programs under another licence, and none asks for the source of the rest.
+// SPDX's, but for BSD-0-Clause, which is 0BSD. All of them allow programs under another licence, and none
+// asks for the source of the rest.
 var accepted = []string{
 	"Apache-2.0", "BSD-0-Clause", "BSD-2-Clause", "BSD-3-Clause", "BSL-1.0", "CC0-1.0", "ISC", "MIT", "MPL-2.0", "Unlicense", "Zlib",
 }

@@ -161,6 +161,19 @@ func TestNoticesHaveTheLicenceOfEachPart(t *testing.T) {
 		t.Errorf("texts by what has them (-want +got):\n%s", diff)
 	}
 
+	var web strings.Builder
+	if err := supply.WriteWebNotices(&web, borrowed(t, nil)); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"npm: apache\n", "npm: mit\n"} {
+		if !strings.Contains(web.String(), name) {
+			t.Errorf("the notices of the web UI lack %q:\n%s", name, web.String())
+		}
+	}
+	if strings.Contains(web.String(), "example.com") || strings.Contains(web.String(), standard) {
+		t.Errorf("the notices of the web UI have Go modules:\n%s", web.String())
+	}
+
 	linux, err := writeNotices(t, borrowed(t, nil), "linux/amd64")
 	if err != nil || strings.Contains(linux, "example.com/windows") {
 		t.Errorf("got %v, and the notices name what only Windows links: %t", err, strings.Contains(linux, "example.com/windows"))
