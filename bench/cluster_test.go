@@ -17,6 +17,12 @@ import (
 	"github.com/leatdev/leat/internal/runtime/localkube"
 )
 
+const (
+	namespacesPath = "/api/v1/namespaces"
+	// pollPatience bounds the wait of poll.
+	pollPatience = 15 * time.Minute
+)
+
 // watched is what benchmarks look at in an object of a cluster.
 type watched struct {
 	Metadata struct{ Name, Namespace string }
@@ -74,13 +80,13 @@ func watchOnce(ctx context.Context, cp *localkube.ControlPlane, path string, see
 // poll asks every 100 ms until the answer is yes.
 func poll(b *testing.B, what string, done func() bool) {
 	b.Helper()
-	timeout, tick := time.After(thousandPatience), time.NewTicker(100*time.Millisecond)
+	timeout, tick := time.After(pollPatience), time.NewTicker(100*time.Millisecond)
 	defer tick.Stop()
 	for !done() {
 		select {
 		case <-tick.C:
 		case <-timeout:
-			b.Fatalf("waited %s for %s", thousandPatience, what)
+			b.Fatalf("waited %s for %s", pollPatience, what)
 		}
 	}
 }
