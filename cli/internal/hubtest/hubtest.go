@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/http"
 	"path/filepath"
 	"testing"
 	"time"
@@ -85,7 +86,24 @@ func start(t testing.TB, gitcacheURL string) *Hub {
 	}
 	cfg.Serve.Listener, cfg.Serve.DrainTimeout = listener, drainTimeout
 	runService(t, "distributor", func(ctx context.Context) error { return distributor.Run(ctx, cfg) })
-	return &Hub{URL: "http://" + listener.Addr().String(), agents: map[string]*Agent{}}
+	url := "http://" + listener.Addr().String()
+	awaitAnswer(t, url)
+	return &Hub{URL: url, agents: map[string]*Agent{}}
+}
+
+// awaitAnswer returns once the service answers, whatever that is. Where many hubs start at once, one may begin to answer
+// later than a command waits for it.
+func awaitAnswer(t testing.TB, url string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := new(http.Client).Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close()
 }
 
 // drainTimeout bounds how long a service ends.
