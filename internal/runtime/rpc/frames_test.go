@@ -71,7 +71,7 @@ func receive(t *testing.T, listener net.Listener) ([]byte, error) {
 		if !ok {
 			continue
 		}
-		if len(data.Data()) > 4<<10 {
+		if len(data.Data()) > 1<<10 {
 			t.Errorf("got a frame of %d bytes", len(data.Data()))
 		}
 		if body = append(body, data.Data()...); !data.StreamEnded() {

@@ -5,10 +5,10 @@ package serve
 
 import "net/http"
 
-// smallWrite is how much net/http buffers of a response over HTTP/2 before it writes a frame.
-const smallWrite = 4 << 10
+// smallWrite bounds the frames of a response: net/http writes what it has buffered, 4 KiB at most, as one frame.
+const smallWrite = 1 << 10
 
-// SmallFrames returns a handler that does what next does, and writes at most 4 KiB at once. As long
+// SmallFrames returns a handler that does what next does, and sends at most 1 KiB at once. As long
 // as a connection lives, net/http keeps a buffer for the largest HTTP/2 frame that was written to
 // it. It is for streams that send little after one large message.
 func SmallFrames(next http.Handler) http.Handler { return &smallFrames{next} }
@@ -24,11 +24,14 @@ func (h *smallFrames) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 type smallWriter struct{ http.ResponseWriter }
 
-// Write implements io.Writer.
+// Write implements io.Writer. What is written at once and fits into a frame waits for more, or for Flush.
 func (w smallWriter) Write(p []byte) (written int, err error) {
 	for {
 		n, err := w.ResponseWriter.Write(p[written:min(written+smallWrite, len(p))])
 		if written += n; err != nil || written == len(p) {
+			return written, err
+		}
+		if err := http.NewResponseController(w.ResponseWriter).Flush(); err != nil {
 			return written, err
 		}
 	}

@@ -58,7 +58,7 @@ func TestSmallFrames(t *testing.T) {
 		if !ok {
 			continue
 		}
-		if len(data.Data()) > 4<<10 {
+		if len(data.Data()) > 1<<10 {
 			t.Errorf("got a frame of %d bytes", len(data.Data()))
 		}
 		if got = append(got, data.Data()...); data.StreamEnded() {
