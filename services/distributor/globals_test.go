@@ -161,6 +161,24 @@ func TestGlobalServiceOnTwoReplicas(t *testing.T) {
 			t.Errorf("got history %v, want one revision", history)
 		}
 	}
+	status := func(replica *hub) *fleetv1.GlobalServiceStatus {
+		t.Helper()
+		global, err := fleetcalls.Get[*fleetv1.GlobalService](t.Context(), replica.fleet(t, adminToken), "web")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return global.GetStatus()
+	}
+	if got := status(h); got.GetClusters() != 2 || got.GetHealthy() != 1 || got.GetUnhealthy() != 0 {
+		t.Errorf("got %v, want one of two clusters healthy", got)
+	}
+	report.Phase = typev1.ServicePhase_SERVICE_PHASE_DEGRADED
+	send(eu, 2)
+	await.True(t, "the degraded service", func() bool { return status(h).GetUnhealthy() == 1 && status(h).GetHealthy() == 0 })
+	report.Phase = typev1.ServicePhase_SERVICE_PHASE_HEALTHY
+	send(eu, 3)
+	await.True(t, "the healthy service", func() bool { return status(h).GetUnhealthy() == 0 && status(h).GetHealthy() == 1 })
+
 	send(us, 1) // it names the service of another cluster
 	if s := h.service(t, "web@us-1"); s.GetStatus().GetReport() != nil {
 		t.Errorf("got %v, want no report of an agent about a service of another cluster", s.GetStatus())

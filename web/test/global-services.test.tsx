@@ -37,7 +37,10 @@ describe("global services", () => {
     open("/global-services");
     await expect.element(grid().getByText("monitoring", { exact: true })).toBeVisible();
     const names = [...document.querySelectorAll("[role=row] a")].map((link) => link.textContent);
-    expect(names).toEqual(["ingress", "monitoring", "edge/agent", "new"]);
+    expect(names).toEqual(["ingress", "logging", "monitoring", "policies", "edge/agent", "new"]);
+    const states = ["Held", "Unhealthy in places", "Needs attention", "Unhealthy", "Healthy", "No cluster"];
+    const shown = [...document.querySelectorAll("[role=row]")].slice(1).map((row) => row.textContent ?? "");
+    for (const [index, state] of states.entries()) expect(shown[index]).toContain(state);
     await expect.element(grid().getByText("997 / 1,000")).toBeVisible();
     await expect.element(page.getByText("leat get globalservices")).toBeVisible();
     await expectAccessible();

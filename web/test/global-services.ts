@@ -64,6 +64,8 @@ export const globalRows = (): FleetRow[] => [
     { reason: Reason.REMOVAL_HELD, message: "2 clusters no longer meet spec.clusters.when", since: ago(50) },
   ),
   globalRow("monitoring", { clusters: 1000, healthy: 990, failing: 3 }),
+  globalRow("logging", { clusters: 1000, healthy: 900, unhealthy: 40 }),
+  globalRow("policies", { clusters: 3, unhealthy: 3 }),
   globalRow("new", {}),
 ];
 

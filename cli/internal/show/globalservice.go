@@ -16,7 +16,7 @@ import (
 
 // globalServiceKind shows global services.
 var globalServiceKind = kind{
-	columns: []string{"NAME", "CLUSTERS", "HEALTHY", "CONFLICTS", "FAILING", "FORBIDDEN", "OVERRIDES", "PROBLEM"},
+	columns: []string{"NAME", "CLUSTERS", "HEALTHY", "UNHEALTHY", "CONFLICTS", "FAILING", "FORBIDDEN", "OVERRIDES", "PROBLEM"},
 	cells:   globalCells,
 }
 
@@ -26,7 +26,7 @@ func globalCells(object *fleetv1.Document, _ time.Time) []cell {
 	status := g.GetStatus()
 	return []cell{
 		plain(g.GetMetadata().GetName()), plain(fmt.Sprint(status.GetClusters())), plain(fmt.Sprint(status.GetHealthy())),
-		alarming(int64(status.GetConflicts())), alarming(int64(status.GetFailing())), plain(fmt.Sprint(status.GetForbidden())),
+		alarming(int64(status.GetUnhealthy())), alarming(int64(status.GetConflicts())), alarming(int64(status.GetFailing())), plain(fmt.Sprint(status.GetForbidden())),
 		plain(fmt.Sprint(len(g.GetSpec().GetOverrides()))), problem(status.GetProblem()),
 	}
 }

@@ -184,11 +184,19 @@ export const delivery = {
     states: {
       healthy: "Healthy",
       partly: "Not all healthy",
+      unhealthy: "Unhealthy",
+      somewhere: "Unhealthy in places",
       attention: "Needs attention",
       held: "Held",
       none: "No cluster",
     },
-    column: { conflicts: "Conflicts", failing: "Failing", held: "Held", matched: "Selected by" },
+    column: {
+      unhealthy: "Unhealthy",
+      conflicts: "Conflicts",
+      failing: "Failing",
+      held: "Held",
+      matched: "Selected by",
+    },
     healthyOf: (n: number, total: number) => `${number(n)} / ${number(total)}`,
     heldTitle: (n: number) =>
       `${count(n, "cluster keeps", "clusters keep")} the service, although their agents report what the condition excludes`,

@@ -16,7 +16,7 @@ import (
 
 // GlobalStatus is the state of a global service.
 type GlobalStatus struct {
-	Clusters, Healthy, Conflicts, Failing, Forbidden, Held int
+	Clusters, Healthy, Unhealthy, Conflicts, Failing, Forbidden, Held int
 	// HeldDigest agrees to the removal from the clusters that are held.
 	HeldDigest string
 	// Problem is the problem of the derivation for all clusters, or of the first cluster that has one.
@@ -100,8 +100,12 @@ func (r *Records) globalStatus(g *catalog.GlobalService) GlobalStatus {
 		if member.IsHeld {
 			s.Held++
 		}
-		if r.serviceStatus(member.Service).Phase == catalog.PhaseHealthy {
+		switch r.serviceStatus(member.Service).Phase {
+		case catalog.PhaseHealthy:
 			s.Healthy++
+		case catalog.PhaseFailed, catalog.PhaseDegraded:
+			s.Unhealthy++
+		default: // on its way, or paused
 		}
 	}
 	r.catalog.mu.RLock()

@@ -104,7 +104,15 @@ function Shown({
 /** Returns a text that differs when clusters have come, gone or changed, so that the page of them is read again then. */
 const versionOf = (status: GlobalServiceStatus | undefined): string =>
   status
-    ? [status.clusters, status.healthy, status.conflicts, status.failing, status.forbidden, status.held].join()
+    ? [
+        status.clusters,
+        status.healthy,
+        status.unhealthy,
+        status.conflicts,
+        status.failing,
+        status.forbidden,
+        status.held,
+      ].join()
     : "none";
 
 const operators: Partial<Record<LabelOperator, (values: string) => string>> = {

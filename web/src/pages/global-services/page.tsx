@@ -34,7 +34,7 @@ function read(row: FleetRow): Entry | undefined {
 
 /** Returns how many clusters of a global service want a person. */
 const trouble = ({ status }: Entry): number =>
-  (status?.conflicts ?? 0) + (status?.failing ?? 0) + (status?.held ?? 0) + (status?.problem ? 1 : 0);
+  status ? status.unhealthy + status.conflicts + status.failing + status.held + (status.problem ? 1 : 0) : 0;
 
 const compare = (a: Entry, b: Entry): number =>
   Number(trouble(b) > 0) - Number(trouble(a) > 0) || (a.row.ref < b.row.ref ? -1 : 1);
@@ -78,6 +78,7 @@ const columns: readonly Column<Entry>[] = [
     isNumber: true,
     cell: ({ status }) => words.healthyOf(status?.healthy ?? 0, status?.clusters ?? 0),
   },
+  count("unhealthy", words.column.unhealthy, (status) => status.unhealthy),
   count("conflicts", words.column.conflicts, (status) => status.conflicts),
   count("failing", words.column.failing, (status) => status.failing),
   count("held", words.column.held, (status) => status.held),

@@ -643,7 +643,9 @@ type GlobalServiceStatus struct {
 	HeldDigest string `protobuf:"bytes,8,opt,name=held_digest,json=heldDigest,proto3" json:"held_digest,omitempty"`
 	// The rollout that brings an edit to the first service that the edit concerns. Set in the answer to the apply of that edit alone,
 	// and only if one has begun.
-	Rollout       *EditRollout `protobuf:"bytes,9,opt,name=rollout,proto3" json:"rollout,omitempty"`
+	Rollout *EditRollout `protobuf:"bytes,9,opt,name=rollout,proto3" json:"rollout,omitempty"`
+	// In how many of them the derived service has failed or is degraded. What is neither that nor healthy is on its way, or paused.
+	Unhealthy     int32 `protobuf:"varint,10,opt,name=unhealthy,proto3" json:"unhealthy,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -739,6 +741,13 @@ func (x *GlobalServiceStatus) GetRollout() *EditRollout {
 		return x.Rollout
 	}
 	return nil
+}
+
+func (x *GlobalServiceStatus) GetUnhealthy() int32 {
+	if x != nil {
+		return x.Unhealthy
+	}
+	return 0
 }
 
 // GlobalServiceMember is a cluster that a global service selects.
@@ -1009,7 +1018,7 @@ const file_leat_fleet_v1_global_service_proto_rawDesc = "" +
 	"\vmax_percent\x18\x01 \x01(\x05B\x04\xa8\x9f\x19\x01H\x00R\n" +
 	"maxPercent\x88\x01\x01\x12(\n" +
 	"\fconfirmation\x18\x02 \x01(\tB\x04\xa8\x9f\x19\x01R\fconfirmationB\x0e\n" +
-	"\f_max_percent\"\xbd\x02\n" +
+	"\f_max_percent\"\xdb\x02\n" +
 	"\x13GlobalServiceStatus\x12\x1a\n" +
 	"\bclusters\x18\x01 \x01(\x05R\bclusters\x12\x18\n" +
 	"\ahealthy\x18\x02 \x01(\x05R\ahealthy\x12\x1c\n" +
@@ -1020,7 +1029,9 @@ const file_leat_fleet_v1_global_service_proto_rawDesc = "" +
 	"\x04held\x18\a \x01(\x05R\x04held\x12\x1f\n" +
 	"\vheld_digest\x18\b \x01(\tR\n" +
 	"heldDigest\x124\n" +
-	"\arollout\x18\t \x01(\v2\x1a.leat.fleet.v1.EditRolloutR\arollout\"\xde\x01\n" +
+	"\arollout\x18\t \x01(\v2\x1a.leat.fleet.v1.EditRolloutR\arollout\x12\x1c\n" +
+	"\tunhealthy\x18\n" +
+	" \x01(\x05R\tunhealthy\"\xde\x01\n" +
 	"\x13GlobalServiceMember\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x18\n" +
 	"\amatched\x18\x02 \x01(\tR\amatched\x12\x1c\n" +
