@@ -6,6 +6,7 @@ package distributor_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -302,6 +303,17 @@ func TestArrivalOfACommit(t *testing.T) {
 		len(slowest) != 1 || slowest[0].GetRef() != "app@one" || slowest[0].GetTook().AsDuration() != 6*time.Second {
 		t.Errorf("got %v", got)
 	}
+	next := newFolder(t, "c2", "two")
+	h.git.set("demo", "app", next)
+	h.git.announce("demo", "", "refs/heads/main")
+	await.True(t, "a row with what the cluster has, and what it is to have", func() bool {
+		res, err := queries.QueryFleet(t.Context(), &fleetv1.QueryFleetRequest{Query: &fleetv1.FleetQuery{Kind: "Service", Size: 1}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		row := res.GetRows()[0]
+		return slices.Equal(row.GetAppliedCommits(), []string{commit}) && slices.Equal(row.GetCommits(), []string{next.snapshot.GetCommit()})
+	})
 	for what, query := range map[string]*fleetv1.FleetQuery{
 		"not services": {Kind: "Cluster", ArrivalOf: commit}, "not a commit": {Kind: "Service", ArrivalOf: "main"},
 	} {

@@ -70,6 +70,7 @@ export function serviceRow(index: number): FleetRow {
     since: ago(30 + index),
     repositories: ["demo"],
     commits: ["4f2c1e0a9b8c7d6e5f4a3b2c1d0e9f8a7b6c5d4e"],
+    appliedCommits: ["4f2c1e0a9b8c7d6e5f4a3b2c1d0e9f8a7b6c5d4e"],
     synced: true,
     total: 12,
     healthy: 12,

@@ -155,10 +155,10 @@ describe("by the keyboard alone", () => {
     expect(page.getByRole("list").filter({ hasText: "failed or degraded" }).element()).toMatchAriaInlineSnapshot(`
       - list:
         - listitem:
-          - link "8,900 healthy":
+          - link "8,900 healthy, with it or not":
             - /url: /ui/commits/demo@4f2c1e0a9b8c7d6e5f4a3b2c1d0e9f8a7b6c5d4e?phase=HEALTHY
             - strong: 8,900
-            - text: healthy
+            - text: healthy, with it or not
         - listitem:
           - link "100 failed or degraded":
             - /url: /ui/commits/demo@4f2c1e0a9b8c7d6e5f4a3b2c1d0e9f8a7b6c5d4e?phase=FAILED%2CDEGRADED

@@ -7,12 +7,12 @@ import { createMemoryHistory } from "@tanstack/react-router";
 import { describe, expect, test } from "vitest";
 import { page, userEvent } from "vitest/browser";
 import { App } from "../src/app.tsx";
-import { GetFleetStatusResponseSchema } from "../src/gen/leat/fleet/v1/query_pb";
+import { type FleetRow, FleetRowSchema, GetFleetStatusResponseSchema } from "../src/gen/leat/fleet/v1/query_pb";
 import { RevisionOutcome, type Service } from "../src/gen/leat/fleet/v1/resources_pb";
 import { ServicePhase } from "../src/gen/leat/type/v1/state_pb";
 import { makeRouter } from "../src/shell/router.tsx";
 import { text } from "../src/text/en.ts";
-import { type Answers, ago, clusterDocument, makeHub, refusal, serviceDocument } from "./hub.ts";
+import { type Answers, ago, clusterDocument, makeHub, refusal, serviceDocument, serviceRow } from "./hub.ts";
 import { expectAccessible, render } from "./render.tsx";
 
 function open(path: string, change: Partial<Answers> = {}) {
@@ -107,6 +107,22 @@ describe("lists", () => {
     await expect.element(page.getByText("web-0", { exact: true })).toBeVisible();
     await expect.element(page.getByRole("grid")).toHaveAttribute("aria-rowcount", "10001");
     expect(Math.max(...answers.queries.map((query) => query.size))).toBeLessThanOrEqual(200);
+    await expectAccessible();
+  });
+
+  test("a service has the commit of its cluster, and the one that it is to have", async () => {
+    const [has, wanted] = ["4f2c".repeat(10), "d8d4".repeat(10)];
+    const row = (index: number, commits: string[], appliedCommits: string[]) =>
+      create(FleetRowSchema, { ...serviceRow(index), commits, appliedCommits } as FleetRow);
+    const services = [row(0, [wanted], [has]), row(2, [wanted], []), row(4, [wanted], [wanted])];
+    open("/services", { objects: (kind) => (kind === "Service" ? services : undefined) });
+    const cell = (index: number) => page.getByRole("row").nth(index + 1); // behind the titles
+    await expect.element(cell(0).getByRole("link", { name: "4f2c4f2c" })).toBeVisible();
+    await expect.element(cell(0).getByRole("img", { name: "is to have" })).toBeVisible();
+    await expect.element(cell(0).getByRole("link", { name: "d8d4d8d4" })).toBeVisible();
+    await expect.element(cell(1).getByRole("img", { name: "is to have" })).toBeVisible();
+    await expect.element(cell(2).getByRole("link", { name: "d8d4d8d4" })).toBeVisible();
+    await expect.element(cell(2).getByRole("img", { name: "is to have" })).not.toBeInTheDocument();
     await expectAccessible();
   });
 

@@ -41,7 +41,13 @@ interface Moment {
 
 const moments: Moment[] = [
   { phase: HEALTHY, wanted: before, applied: before, shows: ["Healthy", "8d1e0f3a", "Applied"], delay: 1600 },
-  { phase: SYNCING, wanted: pushed, applied: before, shows: ["Syncing", "4f2c1e0a", "Not applied yet"], delay: 1600 },
+  {
+    phase: SYNCING,
+    wanted: pushed,
+    applied: before,
+    shows: ["Syncing", "4f2c1e0a", "Not applied yet", "8d1e0f3a"],
+    delay: 1600,
+  },
   ...[1, 2].map((n) => ({
     phase: PROGRESSING,
     wanted: pushed,
@@ -78,6 +84,7 @@ function serviceAt({ phase, wanted, applied, waits }: Moment): Document {
             phaseSince: changedAt,
             counts: { total: 12, healthy: waits ? 11 : 12, progressing: waits ? 1 : 0 },
             appliedDigests: [applied],
+            appliedCommits: [applied],
             appliedAt: applied === before ? ago(180) : changedAt,
             objects: waits
               ? [

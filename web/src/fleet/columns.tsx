@@ -100,6 +100,40 @@ const cluster: Column<FleetRow> = {
   cell: (row) => row.cluster,
 };
 
+/** Commit is what the cluster has of a service's first source, and what it is to have, where that is another commit. */
+function Commit({ row }: { row: FleetRow }) {
+  const has = row.appliedCommits[0] ?? "";
+  const wanted = row.commits[0] ?? "";
+  const repository = repositoryAt(row, 0);
+  return (
+    <span className={styles.commit}>
+      {has !== "" && (
+        <CommitLink
+          repository={repository}
+          commit={has}
+          version={row.appliedVersions[0]}
+          title={row.appliedCommits.join(", ")}
+          isInGrid
+        />
+      )}
+      {wanted !== "" && wanted !== has && (
+        <span className={styles.wanted}>
+          <span role="img" aria-label={text.toHave}>
+            →
+          </span>
+          <CommitLink
+            repository={repository}
+            commit={wanted}
+            version={versionAt(row, 0)}
+            title={row.commits.join(", ")}
+            isInGrid
+          />
+        </span>
+      )}
+    </span>
+  );
+}
+
 export const serviceColumns: readonly Column<FleetRow>[] = [
   name(
     "/services/$",
@@ -112,16 +146,8 @@ export const serviceColumns: readonly Column<FleetRow>[] = [
   {
     id: "commit",
     title: text.column.commit,
-    width: "6rem",
-    cell: (row) => (
-      <CommitLink
-        repository={repositoryAt(row, 0)}
-        commit={row.commits[0] ?? ""}
-        version={versionAt(row, 0)}
-        title={row.commits.join(", ")}
-        isInGrid
-      />
-    ),
+    width: "8.5rem",
+    cell: (row) => <Commit row={row} />,
   },
   healthy,
   since,

@@ -20,7 +20,7 @@ export const delivery = {
       // Rounded down, or one that is missing would not show.
       has: (n: number, total: number) =>
         `${number(n)} of ${count(total, "service has", "services have")} it (${number(Math.floor((1000 * n) / total) / 10)} %)`,
-      healthy: "healthy",
+      healthy: "healthy, with it or not",
       failed: "failed or degraded",
       waiting: "do not have it yet",
       left: "are to have another commit by now",

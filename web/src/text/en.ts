@@ -262,6 +262,7 @@ export const text = {
   sameAs: "Same as",
 
   // Lists.
+  toHave: "is to have",
   filterLabel: (kind: string) => `Filter ${(kinds[kind] ?? ["", kind])[1]}`,
   all: "All",
   select: (ref: string) => `Select ${ref}`,

@@ -14,6 +14,7 @@ export const serviceText = {
   driftTitle: "Changed by others",
   applied: "Applied",
   notApplied: "Not applied yet",
+  instead: ", it has ",
   neverResolved: "never resolved",
   sync: "Sync now",
   pauseTitle: (name: string) => `Pause ${name}`,

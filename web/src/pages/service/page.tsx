@@ -12,10 +12,11 @@ import { PauseOf, PinOf } from "../../fleet/pause.tsx";
 import { refIn, shellQuote, splitService } from "../../fleet/refs.ts";
 import { phaseSince } from "../../fleet/since.ts";
 import { Table } from "../../fleet/table.tsx";
+import type { ServiceReport } from "../../gen/leat/distributor/v1/distributor_pb";
 import { FleetService } from "../../gen/leat/fleet/v1/fleet_pb";
 import type { Service } from "../../gen/leat/fleet/v1/resources_pb";
 import { RevisionOutcome } from "../../gen/leat/fleet/v1/resources_pb";
-import type { GitRef } from "../../gen/leat/type/v1/source_pb";
+import type { GitRef, Source } from "../../gen/leat/type/v1/source_pb";
 import { ServicePhase } from "../../gen/leat/type/v1/state_pb";
 import { useHub } from "../../hub/hub.ts";
 import { type Link as LinkState, useLive } from "../../hub/live.ts";
@@ -220,6 +221,30 @@ function Shown({ name: ref, service, link }: { name: string; service: Service; l
   );
 }
 
+interface AppliedProps {
+  isApplied: boolean;
+  report: ServiceReport | undefined;
+  index: number;
+  source: Source;
+}
+
+/** Applied is whether the cluster has what the hub has found in a source, and what it has where that is something else. */
+function Applied({ isApplied, report, index, source: { repository } }: AppliedProps) {
+  const commit = report?.appliedCommits[index] ?? "";
+  if (isApplied) return serviceText.applied;
+  return (
+    <>
+      <span>{serviceText.notApplied}</span>
+      {commit !== "" && (
+        <span>
+          {serviceText.instead}
+          <CommitLink repository={repository} commit={commit} version={report?.appliedVersions[index]} />
+        </span>
+      )}
+    </>
+  );
+}
+
 const refName = (ref: GitRef | undefined): string => ref?.selector.value ?? text.head;
 
 function Overview({ service }: { service: Service }) {
@@ -263,7 +288,7 @@ function Overview({ service }: { service: Service }) {
                 ) : (
                   serviceText.neverResolved
                 ),
-                isApplied ? serviceText.applied : serviceText.notApplied,
+                <Applied key="applied" isApplied={isApplied} report={report} index={index} source={source} />,
                 <Age key="age" at={ms(state?.resolvedAt)} />,
               ],
               note: state?.problem && (

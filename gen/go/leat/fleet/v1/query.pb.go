@@ -547,9 +547,14 @@ type FleetRow struct {
 	// The object itself. Unset unless the request asks for documents.
 	Document *Document `protobuf:"bytes,24,opt,name=document,proto3" json:"document,omitempty"`
 	// When the pause of a paused service ends. Unset: until it is resumed.
-	PausedUntil   *timestamppb.Timestamp `protobuf:"bytes,25,opt,name=paused_until,json=pausedUntil,proto3" json:"paused_until,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	PausedUntil *timestamppb.Timestamp `protobuf:"bytes,25,opt,name=paused_until,json=pausedUntil,proto3" json:"paused_until,omitempty"`
+	// The commits that a service has in its cluster, as its agent last reported, in the order of its sources. Others than commits while
+	// the service waits for a rollout, or is on its way. Empty: nothing is applied yet.
+	AppliedCommits []string `protobuf:"bytes,26,rep,name=applied_commits,json=appliedCommits,proto3" json:"applied_commits,omitempty"`
+	// Their versions, in the same order; a source without a version has an empty one. Empty if no source has a version.
+	AppliedVersions []string `protobuf:"bytes,27,rep,name=applied_versions,json=appliedVersions,proto3" json:"applied_versions,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *FleetRow) Reset() {
@@ -753,6 +758,20 @@ func (x *FleetRow) GetDocument() *Document {
 func (x *FleetRow) GetPausedUntil() *timestamppb.Timestamp {
 	if x != nil {
 		return x.PausedUntil
+	}
+	return nil
+}
+
+func (x *FleetRow) GetAppliedCommits() []string {
+	if x != nil {
+		return x.AppliedCommits
+	}
+	return nil
+}
+
+func (x *FleetRow) GetAppliedVersions() []string {
+	if x != nil {
+		return x.AppliedVersions
 	}
 	return nil
 }
@@ -1448,7 +1467,7 @@ const file_leat_fleet_v1_query_proto_rawDesc = "" +
 	"\x06groups\x18\x05 \x03(\v2\x1a.leat.fleet.v1.FleetGroupsR\x06groups\x12\x1d\n" +
 	"\n" +
 	"has_counts\x18\x06 \x01(\bR\thasCounts\x126\n" +
-	"\aarrival\x18\a \x01(\v2\x1c.leat.fleet.v1.CommitArrivalR\aarrival\"\xa2\a\n" +
+	"\aarrival\x18\a \x01(\v2\x1c.leat.fleet.v1.CommitArrivalR\aarrival\"\xf6\a\n" +
 	"\bFleetRow\x12\x10\n" +
 	"\x03ref\x18\x01 \x01(\tR\x03ref\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
@@ -1477,7 +1496,9 @@ const file_leat_fleet_v1_query_proto_rawDesc = "" +
 	"createTime\x12\x10\n" +
 	"\x03can\x18\x17 \x03(\tR\x03can\x123\n" +
 	"\bdocument\x18\x18 \x01(\v2\x17.leat.fleet.v1.DocumentR\bdocument\x12=\n" +
-	"\fpaused_until\x18\x19 \x01(\v2\x1a.google.protobuf.TimestampR\vpausedUntil\x1a9\n" +
+	"\fpaused_until\x18\x19 \x01(\v2\x1a.google.protobuf.TimestampR\vpausedUntil\x12'\n" +
+	"\x0fapplied_commits\x18\x1a \x03(\tR\x0eappliedCommits\x12)\n" +
+	"\x10applied_versions\x18\x1b \x03(\tR\x0fappliedVersions\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"p\n" +

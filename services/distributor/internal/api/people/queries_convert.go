@@ -74,6 +74,7 @@ func addService(m *fleetv1.FleetRow, row *find.Row) {
 	}
 	if r := row.Report; r != nil {
 		m.Drifted, m.Total, m.Healthy = int32(len(r.Drift)), r.Counts.Total, r.Counts.Healthy
+		m.AppliedCommits, m.AppliedVersions = r.AppliedCommits, r.AppliedVersions
 	}
 }
 
