@@ -267,6 +267,10 @@ describe("a rollout", () => {
   test("a policy without a rollout says when one begins", async () => {
     open("/rollouts/empty");
     await expect.element(page.getByText("The first one begins when", { exact: false })).toBeVisible();
+    await expect.element(page.getByText("Members in eu-lab")).toBeVisible();
+    await expect.element(page.getByText("1 member for each value of region")).toBeVisible();
+    const gate = "Before the next wave: 30 min in which all are healthy and 1 approval";
+    await expect.element(page.getByText(gate, { exact: false })).toBeVisible();
     await expectAccessible();
   });
 

@@ -6,6 +6,9 @@ import { count, lists, number } from "./en.ts";
 // The words of commits, rollouts, global services, fleet sources and the map of clusters. They are a part of the catalog
 // that is loaded with these pages, because the first page of most visits needs none of them.
 
+/** How many names a sentence has. */
+const mostNames = 6;
+
 const anyOf = new Intl.ListFormat("en", { type: "disjunction" });
 const dates = new Intl.DateTimeFormat("en", { dateStyle: "medium", timeStyle: "short", hourCycle: "h23" });
 
@@ -94,6 +97,32 @@ export const delivery = {
     waveEmpty: "No member",
     soaksSince: "All are healthy, since",
     approvedBy: (people: string[]) => `Approved by ${lists.format(people)}`,
+    takes: (wave: {
+      percent: number;
+      eachOf: string;
+      count: number;
+      clusters: string[];
+      labels: Record<string, string>;
+    }) => {
+      const labels = Object.entries(wave.labels).map(([key, value]) => `${key}=${value}`);
+      const shown = wave.clusters.slice(0, mostNames);
+      const more = wave.clusters.length - shown.length;
+      const which = [
+        ...(shown.length > 0
+          ? [`in ${anyOf.format(more > 0 ? [...shown, count(more, "other", "others")] : shown)}`]
+          : []),
+        ...(labels.length > 0 ? [`with ${lists.format(labels)}`] : []),
+      ];
+      const whom =
+        wave.percent > 0
+          ? `${number(wave.percent)} % of all members`
+          : wave.eachOf
+            ? `${count(wave.count || 1, "member", "members")} for each value of ${wave.eachOf}`
+            : which.length > 0
+              ? "Members"
+              : "All members";
+      return [whom, ...which].join(" ");
+    },
     gateSoak: (time: string) => `${time} in which all are healthy`,
     gateApproval: (n: number, groups: string[]) =>
       `${count(n, "approval", "approvals")}${groups.length > 0 ? ` from ${anyOf.format(groups)}` : ""}`,

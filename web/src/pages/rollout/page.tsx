@@ -21,7 +21,7 @@ import { text } from "../../text/en.ts";
 import { RolloutActions } from "./actions.tsx";
 import { readRollout } from "./members.ts";
 import styles from "./page.module.css";
-import { Change, History, Members, Policy, Waves } from "./parts.tsx";
+import { Change, History, Members, Planned, Policy, Waves } from "./parts.tsx";
 
 const route = getRouteApi("/rollouts/$");
 
@@ -140,11 +140,14 @@ function Shown({
             asked.link === "loading" ? (
               <Skeleton lines={8} />
             ) : (
-              <div className={styles.none}>
-                <Empty icon="rollout" title={delivery.rollout.noneYet}>
-                  <p>{delivery.rollout.noneYetBody}</p>
-                </Empty>
-              </div>
+              <>
+                <div className={styles.none}>
+                  <Empty icon="rollout" title={delivery.rollout.noneYet}>
+                    <p>{delivery.rollout.noneYetBody}</p>
+                  </Empty>
+                </div>
+                <Planned policy={policy} />
+              </>
             )
           ) : (
             <>

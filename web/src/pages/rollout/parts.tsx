@@ -86,6 +86,26 @@ export function Waves({
   );
 }
 
+/** Planned is the waves that the first rollout of a policy will have: whom each takes, and what has to be before the next. */
+export function Planned({ policy }: { policy: RolloutPolicy }) {
+  const waves = policy.spec?.waves ?? [];
+  return (
+    waves.length > 0 && (
+      <Card title={words.waves}>
+        <ol className={styles.waves}>
+          {waves.slice(0, mostShown).map((wave) => (
+            <li key={wave.name} className={styles.wave}>
+              <h3>{words.waveNames[wave.name] ?? wave.name}</h3>
+              <p>{words.takes(wave)}</p>
+              <Gate policy={policy} wave={wave} />
+            </li>
+          ))}
+        </ol>
+      </Card>
+    )
+  );
+}
+
 function WaveState({ wave, rollout, isPast }: { wave: RolloutWaveStatus; rollout: Rollout; isPast: boolean }) {
   if (wave.skipped) {
     return (
@@ -133,7 +153,7 @@ function Stages({ stages }: { stages: ReadonlyMap<string, number> | undefined })
 }
 
 /** Gate is what the policy asks for before the wave after this one. A policy that was edited may say more than holds. */
-function Gate({ policy, wave }: { policy: RolloutPolicy; wave: RolloutWaveStatus }) {
+function Gate({ policy, wave }: { policy: RolloutPolicy; wave: { name: string } }) {
   const spec = policy.spec?.waves.find(({ name }) => name === wave.name);
   const soak = secondsOf(spec?.soak);
   const parts = [
