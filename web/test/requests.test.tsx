@@ -157,5 +157,5 @@ test("a refusal of the hub is said, and the dialog stays", async () => {
 
 test("without requests the page says so", async () => {
   open("/access");
-  await expect.element(page.getByText("No requests")).toBeVisible();
+  await expect.element(page.getByText("No requests of yours", { exact: false })).toBeVisible();
 });

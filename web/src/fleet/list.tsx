@@ -130,6 +130,7 @@ export function FleetList(props: FleetListProps) {
         <div className={styles.filter}>
           <FilterField
             label={text.filterLabel(kind)}
+            placeholder={text.filterPlaceholder(kind)}
             value={search.filter ?? ""}
             error={isBadFilter ? list.failure?.message : undefined}
             onChange={(filter) => {

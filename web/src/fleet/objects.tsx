@@ -67,6 +67,7 @@ export function ObjectList<Entry>(props: ObjectListProps<Entry>) {
         <div className={styles.filter}>
           <FilterField
             label={text.filterLabel(kind)}
+            placeholder={text.filterPlaceholder(kind)}
             value={filter}
             error={isBadFilter ? failure?.message : undefined}
             onChange={onFilter}

@@ -18,7 +18,7 @@ export function FilterField({
   onChange,
   label,
   error,
-  placeholder = text.filterPlaceholder,
+  placeholder = text.filterPlaceholder("Service"),
   ref,
 }: {
   value: string;

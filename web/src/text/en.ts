@@ -44,6 +44,14 @@ const kinds: Record<string, [string, string]> = {
 };
 
 // Reasons are many and grow, so the two are records by text.
+/** What else a filter may name, by kind. Objects of every kind have labels. */
+const filterExamples: Record<string, string> = {
+  Service: "reason=APPLY_REJECTED",
+  Cluster: "phase=DISCONNECTED",
+  Repository: "reason=UPSTREAM_UNREACHABLE",
+  GlobalService: "reason=REMOVAL_HELD",
+};
+
 const advice: Record<string, string> = {
   FIELD_INVALID: "Correct the field; nothing was changed.",
   VERSION_CONFLICT: "Somebody changed it in between. Look at it again, and repeat what you did if it still applies.",
@@ -171,7 +179,7 @@ export const text = {
   copyFailed: "The browser did not allow that. Select the text to copy it.",
   copyCommand: (command: string) => `Copy ${command}`,
   opensBeside: "(opens in a new tab)",
-  filterPlaceholder: "Filter, such as name=web* reason=APPLY_REJECTED",
+  filterPlaceholder: (kind: string) => `Filter, such as name=web* ${filterExamples[kind] ?? "label.team=shop"}`,
   clearFilter: "Clear the filter",
   sortBy: "(sort)",
   palette: "Go to",
@@ -257,6 +265,7 @@ export const text = {
     n === 1 ? `Show it in ${(kinds[kind] ?? ["", kind])[1]}` : `Show all ${number(n)}`,
   noFleet: "No cluster has joined yet",
   noFleetBody: "Create a cluster, and run the agent that the command prints in it. It appears here by itself.",
+  notJoinedBody: "Run the agent that the command prints in the cluster. It joins by itself.",
   allWellBody: (services: number, clusters: number) =>
     `${count(services, "service", "services")} in ${count(clusters, "cluster", "clusters")}. A problem appears here by itself, grouped with others that have the same cause.`,
   sameAs: "Same as",

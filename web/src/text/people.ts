@@ -97,7 +97,7 @@ export const people = {
     made: (name: string) => `Your request ${name} waits for a decision.`,
     card: "Requests for access",
     help: "Your own requests, and those that you may decide about.",
-    none: "No requests",
+    none: "No requests of yours, and none that you may decide about.",
     columns: ["Person", "Role", "Where", "For", "Reason", "State", ""],
     states: { 0: "unknown", 1: "open", 2: "approved", 3: "denied", 4: "withdrawn", 5: "lapsed" },
     by: (who: string) => `by ${who}`,

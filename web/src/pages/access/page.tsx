@@ -57,6 +57,7 @@ export function AccessPage() {
           />
         </div>
       </div>
+      <Requests />
       <Card title={people.access.question}>
         <p className={styles.words}>{people.access.help}</p>
         <SearchForm
@@ -67,7 +68,6 @@ export function AccessPage() {
           onAsk={(next) => void navigate({ to: "/access", search: next })}
         />
       </Card>
-      <Requests />
       {isHalf ? (
         <Notice tone="warn" icon="alert" title={people.access.half} />
       ) : (

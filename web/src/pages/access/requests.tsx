@@ -21,7 +21,7 @@ import { Age } from "../../parts/age.tsx";
 import { Badge } from "../../parts/badge.tsx";
 import { Button } from "../../parts/button.tsx";
 import { TextField } from "../../parts/field.tsx";
-import { Empty, ErrorState, Skeleton } from "../../parts/states.tsx";
+import { ErrorState, Skeleton } from "../../parts/states.tsx";
 import { useSignIn } from "../../shell/shell.tsx";
 import { people } from "../../text/people.ts";
 import { namesOf } from "./binding.ts";
@@ -187,14 +187,12 @@ export function Requests() {
   const all = value && [...value.values()].toSorted(newestFirst);
   return (
     <Card title={words.card}>
-      <p className={styles.words}>{words.help}</p>
+      <p className={styles.words}>{all?.length === 0 ? words.none : words.help}</p>
       {failure && !all ? (
         <ErrorState failure={failure} onRetry={store.retry} command="leat get accessrequests" />
       ) : !all ? (
         <Skeleton />
-      ) : all.length === 0 ? (
-        <Empty icon="key" title={words.none} />
-      ) : (
+      ) : all.length === 0 ? null : (
         <Table columns={words.columns} rows={all.map((request) => rowOf(hub, request, me, setStep))} />
       )}
       <StepDialog step={step} onClose={() => setStep(undefined)} />

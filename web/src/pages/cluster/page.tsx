@@ -89,7 +89,7 @@ export function ClusterPage() {
       {spec?.description && <p>{spec.description}</p>}
       {phase === "NOT_JOINED" ? (
         <Empty icon="dashed" title={text.phase.NOT_JOINED}>
-          <p>{text.noFleetBody}</p>
+          <p>{text.notJoinedBody}</p>
           <Command>{`leat cluster token ${shellQuote(ref)} -o kubernetes`}</Command>
         </Empty>
       ) : (

@@ -178,7 +178,7 @@ function Write({ name, policy: { spec, status, metadata } }: { name: string; pol
   if (!write) {
     return (
       <Card title={words.write}>
-        <p>{words.nothing}</p>
+        <p className={styles.words}>{words.nothing}</p>
       </Card>
     );
   }
@@ -210,7 +210,7 @@ function Write({ name, policy: { spec, status, metadata } }: { name: string; pol
         ]}
       />
       {status?.marks === 0 && (
-        <p>
+        <p className={styles.words}>
           {words.markHelp} <code>{words.notMarked(`${metadata?.project || project || "default"}/${local}`)}</code>
         </p>
       )}
