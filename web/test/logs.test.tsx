@@ -37,6 +37,37 @@ const lines = () =>
     .elements()
     .map((row) => row.lastElementChild?.textContent);
 
+describe("a pod's logs", () => {
+  const pod = "/clusters/berlin/resources/core/v1/pods/shop/cart-7d4b9-aaaaa";
+
+  test("are a tab of its page, with its containers merged by time", async () => {
+    const { router } = open(pod, { ...clusterApi({ pods, logs }) });
+    await page.getByRole("tab", { name: "Logs" }).click();
+    await expect.element(page.getByText("3 lines of 2 containers")).toBeVisible();
+    expect(lines()).toEqual(["first", "third ERROR", "fourth of the proxy"]);
+    await expect
+      .element(page.getByText("kubectl logs cart-7d4b9-aaaaa -n shop --all-containers -f", { exact: true }))
+      .toBeVisible();
+    await expect.element(page.getByRole("combobox", { name: "Pod" })).not.toBeInTheDocument();
+    await expectAccessible();
+    await page.getByRole("combobox", { name: "Container" }).selectOptions("proxy");
+    await expect.element(page.getByText("1 line of 1 container")).toBeVisible();
+    await page.getByRole("textbox", { name: "Find in the logs" }).fill("nothing like it");
+    const search = { tab: "logs", container: "proxy", find: "nothing like it" };
+    await expect.poll(() => router.state.location.search).toEqual(search);
+    await page.getByRole("tab", { name: "Overview" }).click();
+    await expect.poll(() => router.state.location.search).toEqual({});
+  });
+
+  test("belong to pods alone", async () => {
+    open("/clusters/berlin/resources/apps/v1/deployments/shop/cart?tab=logs", {
+      ...clusterApi({ pods, deployments: ["cart"], logs }),
+    });
+    await expect.element(page.getByRole("heading", { name: "What it is" })).toBeVisible();
+    await expect.element(page.getByRole("tab", { name: "Logs" })).not.toBeInTheDocument();
+  });
+});
+
 describe("a service's logs", () => {
   test("all containers are merged by time", async () => {
     open("/services/cart@berlin?tab=logs", { agent, ...clusterApi({ pods, deployments: ["cart"], logs }) });

@@ -199,8 +199,26 @@ export function advance(cursor: Cursor, source: number, lines: readonly Line[]):
   return entries;
 }
 
-/** Returns the source of a service's logs. It continues where it was when the page is shown again. */
-export function logsSource(hub: Hub, place: Place, choice: Choice): Source<Logs> {
+/** Finder finds the containers whose logs can be chosen. */
+export type Finder = (hub: Hub, signal: AbortSignal) => Promise<LogSource[]>;
+
+/** Returns a finder of all containers of a service. */
+export const ofService =
+  (place: Place): Finder =>
+  (hub, signal) =>
+    ofAllPods(hub, place, containersOf, signal);
+
+/** Returns a finder of the containers of one pod. */
+export function ofPod(cluster: string, namespace: string, name: string): Finder {
+  const ref: Ref = { group: "", kind: "Pod", namespace, name };
+  return async (hub, signal) => {
+    const pods = await podsOf(hub, cluster, ref, signal);
+    return pods.flatMap((pod) => containersOf(pod, ref));
+  };
+}
+
+/** Returns the source of what containers in a cluster log. It continues where it was when the page is shown again. */
+export function logsSource(hub: Hub, cluster: string, find: Finder, choice: Choice): Source<Logs> {
   const ring = new Ring();
   const cursors: Cursor[] = [];
   const sources: LogSource[] = [];
@@ -235,7 +253,7 @@ export function logsSource(hub: Hub, place: Place, choice: Choice): Source<Logs>
     try {
       const lines: Line[] = [];
       // The API keeps to limitBytes. One that does not is cut off.
-      for await (const next of readStream(hub.clusters, place.cluster, path, mostAnswer, signal)) {
+      for await (const next of readStream(hub.clusters, cluster, path, mostAnswer, signal)) {
         for (const line of next) lines.push(line);
       }
       failures.delete(source);
@@ -254,7 +272,7 @@ export function logsSource(hub: Hub, place: Place, choice: Choice): Source<Logs>
   async function round(signal: AbortSignal): Promise<Logs> {
     const now = hub.surroundings.now();
     if (now - foundAt >= refresh) {
-      known = await ofAllPods(hub, place, containersOf, signal);
+      known = await find(hub, signal);
       foundAt = now;
     }
     const wanted = known.filter(

@@ -80,12 +80,27 @@ export interface ServiceSearch {
 
 const nameForm = /^[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?$/;
 
+/** Returns what the logs of an address choose and look for, whatever they are of. */
+function logSearch(raw: Record<string, unknown>): Omit<KubeObjectSearch, "tab"> {
+  const container = asText(raw.container, 253);
+  const find = asText(raw.find, 300);
+  return {
+    ...(container && nameForm.test(container) && { container }),
+    ...(find && { find }),
+    ...(raw.regexp === true && { regexp: true }),
+    ...sinceOf(raw),
+    ...(raw.previous === true && { previous: true }),
+  };
+}
+
+function sinceOf(raw: Record<string, unknown>): { since?: number } {
+  const since = Number(raw.since);
+  return Number.isInteger(since) && since > 0 && since <= 7 * 86400 ? { since } : {};
+}
+
 export function serviceSearch(raw: Record<string, unknown>): ServiceSearch {
   const tab = serviceTabs.find((each) => each === raw.tab);
   const pod = asText(raw.pod, 253);
-  const container = asText(raw.container, 253);
-  const find = asText(raw.find, 300);
-  const since = Number(raw.since);
   const object = asText(raw.object, 800);
   const ref = asText(raw.ref, 256)?.trim();
   const repository = asText(raw.repository, 128);
@@ -96,11 +111,8 @@ export function serviceSearch(raw: Record<string, unknown>): ServiceSearch {
     ...(typeof raw.why === "boolean" && { why: raw.why }),
     ...(tab === "objects" && raw.view === "graph" && { view: "graph" as const }),
     ...(isLogs && pod && nameForm.test(pod) && { pod }),
-    ...(isLogs && container && nameForm.test(container) && { container }),
-    ...(isLogs && find && { find }),
-    ...(isLogs && raw.regexp === true && { regexp: true }),
-    ...((isLogs || tab === "metrics") && Number.isInteger(since) && since > 0 && since <= 7 * 86400 && { since }),
-    ...(isLogs && raw.previous === true && { previous: true }),
+    ...(isLogs && logSearch(raw)),
+    ...(tab === "metrics" && sinceOf(raw)),
     ...(tab === "events" && raw.warnings === true && { warnings: true }),
     ...(isDiff && object && { object }),
     ...(isDiff && raw.others === true && { others: true }),
@@ -444,16 +456,22 @@ export function resourcesSearch(raw: Record<string, unknown>): ResourcesSearch {
   };
 }
 
-const objectTabs = ["events", "yaml"] as const;
+const objectTabs = ["logs", "events", "yaml"] as const;
 
 /** Search of an object's page: its tab. Without one it is what the object is. */
 export interface KubeObjectSearch {
   tab?: (typeof objectTabs)[number];
+  /** Of the logs of a pod. */
+  container?: string;
+  find?: string;
+  regexp?: boolean;
+  since?: number;
+  previous?: boolean;
 }
 
 export function kubeObjectSearch(raw: Record<string, unknown>): KubeObjectSearch {
   const tab = objectTabs.find((each) => each === raw.tab);
-  return tab ? { tab } : {};
+  return { ...(tab && { tab }), ...(tab === "logs" && logSearch(raw)) };
 }
 
 const resources = createRoute({

@@ -62,6 +62,7 @@ export const reach = {
   // One object.
   object: {
     overview: "Overview",
+    logs: "Logs",
     events: "Events",
     yaml: "YAML",
     facts: "What it is",

@@ -57,6 +57,7 @@ export const understand = {
   logs: {
     tab: "Logs",
     title: "Logs of all pods",
+    podTitle: "Logs of the pod",
     find: "Find in the logs",
     findPlaceholder: "Text, or a regular expression",
     regexp: "Regular expression",

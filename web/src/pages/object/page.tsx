@@ -8,6 +8,7 @@ import { kubectl } from "../../fleet/kubectl.ts";
 import { Card, Facts, Page } from "../../fleet/page.tsx";
 import { ReachFailure, ReachNotice } from "../../fleet/reach.tsx";
 import { Table } from "../../fleet/table.tsx";
+import { TerminalLink } from "../../fleet/terminal.tsx";
 import { useHub } from "../../hub/hub.ts";
 import { useLive } from "../../hub/live.ts";
 import { originOf } from "../../kube/api.ts";
@@ -44,11 +45,12 @@ import { Values } from "./secret.tsx";
 const Operations = lazy(() =>
   orGone(import("../../fleet/operate.tsx")).then((module) => ({ default: module.Operations })),
 );
+const PodLogs = lazy(() => orGone(import("./logs.tsx")).then((module) => ({ default: module.PodLogs })));
 const Yaml = lazy(() => orGone(import("./yaml.tsx")).then((module) => ({ default: module.Yaml })));
 
 const route = getRouteApi("/clusters/$cluster/resources/$group/$version/$plural/$namespace/$object");
 
-/** ObjectPage is one object of a cluster: what it is, to whom it belongs, what was noted about it, and its YAML. */
+/** ObjectPage is one object of a cluster: what it is, to whom it belongs, what was noted about it, and its YAML; of a pod its logs, too. */
 export function ObjectPage() {
   const hub = useHub();
   const { cluster, group, version, plural, namespace, object: name } = route.useParams();
@@ -128,6 +130,8 @@ export function ObjectPage() {
   );
 }
 
+const isPod = ({ group, resource }: Place["address"]["kind"]) => group === "" && resource === "pods";
+
 /** AsYaml asks what the person may do while the part that reads YAML loads. */
 function AsYaml({ place, object, onChange }: { place: Place; object: KubeObject; onChange: () => void }) {
   const mayNot = useRefusal(place, "patch");
@@ -145,6 +149,7 @@ function Parts({ place, object, onChange }: { place: Place; object: KubeObject; 
   const [isRemoving, setRemoving] = useState(false);
   const mayNotDelete = useRefusal(place, "delete");
   const { kind, namespace } = place.address;
+  const hasLogs = isPod(kind);
   return (
     <>
       {/* biome-ignore lint/a11y/useSemanticElements: a fieldset cannot be a row that wraps */}
@@ -155,6 +160,7 @@ function Parts({ place, object, onChange }: { place: Place; object: KubeObject; 
         <Button refused={mayNotDelete} onClick={() => setRemoving(true)}>
           {reach.remove.button}
         </Button>
+        {hasLogs && <TerminalLink cluster={place.cluster} namespace={namespace} pod={place.address.name} />}
       </div>
       {isRemoving && (
         <Remove
@@ -172,12 +178,29 @@ function Parts({ place, object, onChange }: { place: Place; object: KubeObject; 
       )}
       <Tabs
         label={place.address.name}
-        chosen={tab}
+        chosen={tab === "logs" && !hasLogs ? "overview" : tab}
         onChange={(next) =>
-          void navigate({ to: ".", search: next === "events" || next === "yaml" ? { tab: next } : {}, replace: true })
+          void navigate({
+            to: ".",
+            search: next === "logs" || next === "events" || next === "yaml" ? { tab: next } : {},
+            replace: true,
+          })
         }
         tabs={[
           { id: "overview", label: reach.object.overview, content: <Overview place={place} object={object} /> },
+          ...(hasLogs
+            ? [
+                {
+                  id: "logs",
+                  label: reach.object.logs,
+                  content: (
+                    <Suspense fallback={<Skeleton lines={8} />}>
+                      <PodLogs place={place} />
+                    </Suspense>
+                  ),
+                },
+              ]
+            : []),
           {
             id: "events",
             label: reach.object.events,
