@@ -110,19 +110,26 @@ describe("lists", () => {
     await expectAccessible();
   });
 
-  test("a service has the commit of its cluster, and the one that it is to have", async () => {
+  test("a service has the commit of its cluster, and the newest of its source", async () => {
     const [has, wanted] = ["4f2c".repeat(10), "d8d4".repeat(10)];
     const row = (index: number, commits: string[], appliedCommits: string[]) =>
       create(FleetRowSchema, { ...serviceRow(index), commits, appliedCommits } as FleetRow);
-    const services = [row(0, [wanted], [has]), row(2, [wanted], []), row(4, [wanted], [wanted])];
+    // The hub has never read the first of two sources.
+    const partly = create(FleetRowSchema, {
+      ...row(6, [wanted], [has, wanted]),
+      repositories: ["new", "demo"],
+    } as FleetRow);
+    const services = [row(0, [wanted], [has]), row(2, [wanted], []), row(4, [wanted], [wanted]), partly];
     open("/services", { objects: (kind) => (kind === "Service" ? services : undefined) });
     const cell = (index: number) => page.getByRole("row").nth(index + 1); // behind the titles
     await expect.element(cell(0).getByRole("link", { name: "4f2c4f2c" })).toBeVisible();
-    await expect.element(cell(0).getByRole("img", { name: "is to have" })).toBeVisible();
+    await expect.element(cell(0).getByRole("img", { name: "the newest is" })).toBeVisible();
     await expect.element(cell(0).getByRole("link", { name: "d8d4d8d4" })).toBeVisible();
-    await expect.element(cell(1).getByRole("img", { name: "is to have" })).toBeVisible();
+    await expect.element(cell(1).getByRole("img", { name: "the newest is" })).toBeVisible();
     await expect.element(cell(2).getByRole("link", { name: "d8d4d8d4" })).toBeVisible();
-    await expect.element(cell(2).getByRole("img", { name: "is to have" })).not.toBeInTheDocument();
+    await expect.element(cell(2).getByRole("img", { name: "the newest is" })).not.toBeInTheDocument();
+    await expect.element(cell(3).getByText("4f2c4f2c")).toBeVisible();
+    await expect.element(cell(3).getByRole("img", { name: "the newest is" })).not.toBeInTheDocument();
     await expectAccessible();
   });
 

@@ -26,7 +26,8 @@ func globalCells(object *fleetv1.Document, _ time.Time) []cell {
 	status := g.GetStatus()
 	return []cell{
 		plain(g.GetMetadata().GetName()), plain(fmt.Sprint(status.GetClusters())), plain(fmt.Sprint(status.GetHealthy())),
-		alarming(int64(status.GetUnhealthy())), alarming(int64(status.GetConflicts())), alarming(int64(status.GetFailing())), plain(fmt.Sprint(status.GetForbidden())),
+		alarming(int64(status.GetUnhealthy())), alarming(int64(status.GetConflicts())), alarming(int64(status.GetFailing())),
+		plain(fmt.Sprint(status.GetForbidden())),
 		plain(fmt.Sprint(len(g.GetSpec().GetOverrides()))), problem(status.GetProblem()),
 	}
 }

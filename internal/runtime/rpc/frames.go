@@ -11,9 +11,9 @@ import (
 // smallRead bounds one read of a request's body, and with it the frames that it is sent in.
 const smallRead = 1 << 10
 
-// smallFrames sends requests over HTTP/2 in frames of at most 1 KiB, about as much as their headers have. As long as a connection lives, net/http keeps a
-// buffer for the largest frame that was read from it, and a hub has a connection of each agent. A request that has to be
-// sent again has usual frames.
+// smallFrames sends requests over HTTP/2 in frames of at most 1 KiB, about as much as their headers have. As long as a
+// connection lives, net/http keeps a buffer for the largest frame that was read from it, and a hub has a connection of
+// each agent. A request that has to be sent again has usual frames.
 type smallFrames struct{ next http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.

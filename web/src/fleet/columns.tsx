@@ -100,10 +100,15 @@ const cluster: Column<FleetRow> = {
   cell: (row) => row.cluster,
 };
 
-/** Commit is what the cluster has of a service's first source, and what it is to have, where that is another commit. */
+/**
+ * Commit is what the cluster has of a service's first source, and the newest of the source, where that is another one: the
+ * service waits for a rollout, is paused or pinned, or is on its way. The hub leaves out the newest of a source that it
+ * has never read, so which source the others are of is known only if none is left out.
+ */
 function Commit({ row }: { row: FleetRow }) {
   const has = row.appliedCommits[0] ?? "";
-  const wanted = row.commits[0] ?? "";
+  const isWhole = row.commits.length === row.repositories.length;
+  const newest = (isWhole || has === "" ? row.commits[0] : undefined) ?? "";
   const repository = repositoryAt(row, 0);
   return (
     <span className={styles.commit}>
@@ -116,14 +121,14 @@ function Commit({ row }: { row: FleetRow }) {
           isInGrid
         />
       )}
-      {wanted !== "" && wanted !== has && (
-        <span className={styles.wanted}>
-          <span role="img" aria-label={text.toHave}>
+      {newest !== "" && newest !== has && (
+        <span className={styles.newest}>
+          <span role="img" aria-label={text.newest}>
             →
           </span>
           <CommitLink
             repository={repository}
-            commit={wanted}
+            commit={newest}
             version={versionAt(row, 0)}
             title={row.commits.join(", ")}
             isInGrid

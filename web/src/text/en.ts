@@ -271,7 +271,7 @@ export const text = {
   sameAs: "Same as",
 
   // Lists.
-  toHave: "is to have",
+  newest: "the newest is",
   filterLabel: (kind: string) => `Filter ${(kinds[kind] ?? ["", kind])[1]}`,
   all: "All",
   select: (ref: string) => `Select ${ref}`,

@@ -50,7 +50,10 @@ const Yaml = lazy(() => orGone(import("./yaml.tsx")).then((module) => ({ default
 
 const route = getRouteApi("/clusters/$cluster/resources/$group/$version/$plural/$namespace/$object");
 
-/** ObjectPage is one object of a cluster: what it is, to whom it belongs, what was noted about it, and its YAML; of a pod its logs, too. */
+/**
+ * ObjectPage is one object of a cluster: what it is, to whom it belongs, what was noted about it, and its YAML. The page
+ * of a pod has its logs, too.
+ */
 export function ObjectPage() {
   const hub = useHub();
   const { cluster, group, version, plural, namespace, object: name } = route.useParams();

@@ -86,7 +86,7 @@ export function Waves({
   );
 }
 
-/** Planned is the waves that the first rollout of a policy will have: whom each takes, and what has to be before the next. */
+/** Planned is the waves that a policy's first rollout will have: whom each takes, and what has to be before the next. */
 export function Planned({ policy }: { policy: RolloutPolicy }) {
   const waves = policy.spec?.waves ?? [];
   return (

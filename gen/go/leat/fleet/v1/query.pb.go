@@ -548,8 +548,8 @@ type FleetRow struct {
 	Document *Document `protobuf:"bytes,24,opt,name=document,proto3" json:"document,omitempty"`
 	// When the pause of a paused service ends. Unset: until it is resumed.
 	PausedUntil *timestamppb.Timestamp `protobuf:"bytes,25,opt,name=paused_until,json=pausedUntil,proto3" json:"paused_until,omitempty"`
-	// The commits that a service has in its cluster, as its agent last reported, in the order of its sources. Others than commits while
-	// the service waits for a rollout, or is on its way. Empty: nothing is applied yet.
+	// The commits that a service has in its cluster, as its agent last reported, in the order of its sources. They differ from commits
+	// while the service waits for a rollout, is paused or pinned, or is on its way. Empty: nothing is applied yet.
 	AppliedCommits []string `protobuf:"bytes,26,rep,name=applied_commits,json=appliedCommits,proto3" json:"applied_commits,omitempty"`
 	// Their versions, in the same order; a source without a version has an empty one. Empty if no source has a version.
 	AppliedVersions []string `protobuf:"bytes,27,rep,name=applied_versions,json=appliedVersions,proto3" json:"applied_versions,omitempty"`

@@ -145,7 +145,8 @@ func globalMessage(g *catalog.GlobalService, status fleet.GlobalStatus) *fleetv1
 		},
 		Status: &fleetv1.GlobalServiceStatus{
 			Clusters: int32(status.Clusters), Healthy: int32(status.Healthy), Conflicts: int32(status.Conflicts), Failing: int32(status.Failing),
-			Forbidden: int32(status.Forbidden), Held: int32(status.Held), Unhealthy: int32(status.Unhealthy), HeldDigest: status.HeldDigest, Problem: catalogwire.ProblemMessage(status.Problem),
+			Forbidden: int32(status.Forbidden), Held: int32(status.Held), HeldDigest: status.HeldDigest, Problem: catalogwire.ProblemMessage(status.Problem),
+			Unhealthy: int32(status.Unhealthy),
 		},
 	}
 }

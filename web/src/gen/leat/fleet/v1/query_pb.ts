@@ -446,8 +446,8 @@ export type FleetRow = Message<"leat.fleet.v1.FleetRow"> & {
   pausedUntil?: Timestamp | undefined;
 
   /**
-   * The commits that a service has in its cluster, as its agent last reported, in the order of its sources. Others than commits while
-   * the service waits for a rollout, or is on its way. Empty: nothing is applied yet.
+   * The commits that a service has in its cluster, as its agent last reported, in the order of its sources. They differ from commits
+   * while the service waits for a rollout, is paused or pinned, or is on its way. Empty: nothing is applied yet.
    *
    * @generated from field: repeated string applied_commits = 26;
    */
