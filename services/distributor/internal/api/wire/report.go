@@ -94,20 +94,20 @@ func FetchMessage(began time.Time, took time.Duration) (*timestamppb.Timestamp, 
 	return timestamppb.New(began), durationpb.New(took)
 }
 
-// maxVersion bounds the version of a source, as leat.type.v1.Snapshot does.
-const maxVersion = 256
+// maxSourceText bounds the version of a source, as leat.type.v1.Snapshot does, its commit and its digest.
+const maxSourceText = 256
 
-// appliedVersionsOf returns the versions that an agent reports, without the ones that no plan can
-// hold: at most one for each source, and none that is too long.
-func appliedVersionsOf(reported []string) []string {
+// ofSources returns the versions, commits or digests that an agent reports, without the ones that no plan can
+// hold: at most one for each source, and none that is too long. People see them in lists.
+func ofSources(reported []string) []string {
 	if len(reported) > catalog.MaxSources {
 		return nil
 	}
-	return Each(reported, func(version string) string {
-		if len(version) > maxVersion {
+	return Each(reported, func(text string) string {
+		if len(text) > maxSourceText {
 			return ""
 		}
-		return version
+		return text
 	})
 }
 
@@ -117,9 +117,9 @@ func ReportOf(m *distributorv1.ServiceReport) catalog.ServiceReport {
 		Phase:               catalog.Phase(enumname.Of(m.GetPhase())),
 		Problem:             catalogwire.ProblemOf(m.GetProblem()),
 		ObservedSpecDigest:  m.GetObservedSpecDigest(),
-		AppliedDigests:      m.GetAppliedDigests(),
-		AppliedCommits:      m.GetAppliedCommits(),
-		AppliedVersions:     appliedVersionsOf(m.GetAppliedVersions()),
+		AppliedDigests:      ofSources(m.GetAppliedDigests()),
+		AppliedCommits:      ofSources(m.GetAppliedCommits()),
+		AppliedVersions:     ofSources(m.GetAppliedVersions()),
 		AppliedConfigDigest: m.GetAppliedConfigDigest(),
 		Counts: catalog.Counts{
 			Total: m.GetCounts().GetTotal(), Healthy: m.GetCounts().GetHealthy(),
@@ -130,9 +130,9 @@ func ReportOf(m *distributorv1.ServiceReport) catalog.ServiceReport {
 		ObservedSyncRequest: m.GetObservedSyncRequest(),
 		PhaseSince:          catalogwire.TimeOf(m.GetPhaseSince()),
 
-		ObservedDigests:      m.GetObservedDigests(),
-		ObservedCommits:      m.GetObservedCommits(),
-		ObservedVersions:     appliedVersionsOf(m.GetObservedVersions()),
+		ObservedDigests:      ofSources(m.GetObservedDigests()),
+		ObservedCommits:      ofSources(m.GetObservedCommits()),
+		ObservedVersions:     ofSources(m.GetObservedVersions()),
 		ObservedConfigDigest: m.GetObservedConfigDigest(),
 		PlannedAt:            catalogwire.TimeOf(m.GetPlannedAt()),
 		Timings:              timingsOf(m.GetTimings()),

@@ -61,3 +61,35 @@ func TestRunningTestComesBack(t *testing.T) {
 		t.Errorf("got a message of %d bytes, want 200 at most", len(got.Message))
 	}
 }
+
+// TestReportsHoldNoMoreOfSourcesThanAPlan reports longer texts of sources, and more of them, than a plan can have.
+func TestReportsHoldNoMoreOfSourcesThanAPlan(t *testing.T) {
+	t.Parallel()
+	const longest = 256
+	reported := func(texts []string) map[string][]string {
+		report := wire.ReportOf(&distributorv1.ServiceReport{
+			AppliedDigests: texts, AppliedCommits: texts, AppliedVersions: texts,
+			ObservedDigests: texts, ObservedCommits: texts, ObservedVersions: texts,
+		})
+		return map[string][]string{
+			"applied digests": report.AppliedDigests, "applied commits": report.AppliedCommits, "applied versions": report.AppliedVersions,
+			"observed digests": report.ObservedDigests, "observed commits": report.ObservedCommits, "observed versions": report.ObservedVersions,
+		}
+	}
+	most := slices.Repeat([]string{strings.Repeat("a", longest)}, catalog.MaxSources)
+	for name, got := range reported(most) {
+		if !slices.Equal(got, most) {
+			t.Errorf("%s: got %d of %d", name, len(got), len(most))
+		}
+	}
+	for name, got := range reported(append(most, "c1")) {
+		if len(got) > 0 {
+			t.Errorf("%s: got %d texts of more than %d sources", name, len(got), catalog.MaxSources)
+		}
+	}
+	for name, got := range reported([]string{"c1", strings.Repeat("a", longest+1)}) {
+		if want := []string{"c1", ""}; !slices.Equal(got, want) {
+			t.Errorf("%s: got %.20q, want %q", name, got, want)
+		}
+	}
+}
