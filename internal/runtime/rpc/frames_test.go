@@ -20,14 +20,24 @@ import (
 // TestRequestsHaveSmallFrames reads the frames of a request, as a server.
 func TestRequestsHaveSmallFrames(t *testing.T) {
 	t.Parallel()
+	for name, c := range map[string]struct{ size, most int }{"short": {16 << 10, 1 << 10}, "long": {40_000, 4 << 10}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			testFramesOfRequest(t, c.size, c.most)
+		})
+	}
+}
+
+func testFramesOfRequest(t *testing.T, size, most int) {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = listener.Close() })
-	want, received := bytes.Repeat([]byte("0123456789"), 4000), make(chan []byte, 1)
+	want, received := bytes.Repeat([]byte("0123456789"), 4000)[:size], make(chan []byte, 1)
 	go func() {
-		body, err := receive(t, listener)
+		body, err := receive(t, listener, most)
 		if err != nil {
 			t.Error(err)
 		}
@@ -48,8 +58,8 @@ func TestRequestsHaveSmallFrames(t *testing.T) {
 	}
 }
 
-// receive answers one request of one connection, and returns its body.
-func receive(t *testing.T, listener net.Listener) ([]byte, error) {
+// receive answers one request of one connection, whose frames have at most so many bytes, and returns its body.
+func receive(t *testing.T, listener net.Listener, most int) ([]byte, error) {
 	conn, err := listener.Accept()
 	if err != nil {
 		return nil, err
@@ -71,7 +81,7 @@ func receive(t *testing.T, listener net.Listener) ([]byte, error) {
 		if !ok {
 			continue
 		}
-		if len(data.Data()) > 1<<10 {
+		if len(data.Data()) > most {
 			t.Errorf("got a frame of %d bytes", len(data.Data()))
 		}
 		if body = append(body, data.Data()...); !data.StreamEnded() {

@@ -5,10 +5,16 @@ package serve
 
 import "net/http"
 
-// smallWrite bounds the frames of a response: net/http writes what it has buffered, 4 KiB at most, as one frame.
-const smallWrite = 1 << 10
+const (
+	// smallWrite bounds the frames of a response, of which net/http writes what it has buffered as one.
+	smallWrite = 1 << 10
+	// longWrite is how much net/http buffers of a response over HTTP/2. What is longer than longMessage is sent in
+	// frames of that size: each frame costs both ends some time.
+	longWrite   = 4 << 10
+	longMessage = 16 << 10
+)
 
-// SmallFrames returns a handler that does what next does, and sends at most 1 KiB at once. As long
+// SmallFrames returns a handler that does what next does, and sends its messages in small frames. As long
 // as a connection lives, net/http keeps a buffer for the largest HTTP/2 frame that was written to
 // it. It is for streams that send little after one large message.
 func SmallFrames(next http.Handler) http.Handler { return &smallFrames{next} }
@@ -26,8 +32,12 @@ type smallWriter struct{ http.ResponseWriter }
 
 // Write implements io.Writer. What is written at once and fits into a frame waits for more, or for Flush.
 func (w smallWriter) Write(p []byte) (written int, err error) {
+	most := smallWrite
+	if len(p) > longMessage {
+		most = longWrite
+	}
 	for {
-		n, err := w.ResponseWriter.Write(p[written:min(written+smallWrite, len(p))])
+		n, err := w.ResponseWriter.Write(p[written:min(written+most, len(p))])
 		if written += n; err != nil || written == len(p) {
 			return written, err
 		}

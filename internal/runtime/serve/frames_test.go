@@ -21,7 +21,17 @@ import (
 // TestSmallFrames reads the frames of a response that is written at once.
 func TestSmallFrames(t *testing.T) {
 	t.Parallel()
-	want := bytes.Repeat([]byte("0123456789"), 4000)
+	for name, c := range map[string]struct{ size, most int }{"short": {16 << 10, 1 << 10}, "long": {40_000, 4 << 10}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			testFramesOfResponse(t, c.size, c.most)
+		})
+	}
+}
+
+func testFramesOfResponse(t *testing.T, size, most int) {
+	t.Helper()
+	want := bytes.Repeat([]byte("0123456789"), 4000)[:size]
 	server := httptest.NewUnstartedServer(serve.SmallFrames(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		n, err := w.Write(want)
 		if n != len(want) || err != nil || http.NewResponseController(w).Flush() != nil {
@@ -58,7 +68,7 @@ func TestSmallFrames(t *testing.T) {
 		if !ok {
 			continue
 		}
-		if len(data.Data()) > 1<<10 {
+		if len(data.Data()) > most {
 			t.Errorf("got a frame of %d bytes", len(data.Data()))
 		}
 		if got = append(got, data.Data()...); data.StreamEnded() {
