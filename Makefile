@@ -44,7 +44,7 @@ MATRICES := ./services/distributor
 MATRIX := ^TestAccessToCalls$$
 
 # Tests that measure memory, in packages that the race detector watches, which holds memory of its own. They skip there.
-MEASURED := ./internal/runtime/h2 ./services/agent/internal/kube/watch
+MEASURED := ./internal/runtime/h2 ./internal/runtime/serve ./services/agent/internal/kube/watch
 MEASURE := ^(TestSecMemory|TestFootprint)$$
 
 # Tests that wait for other processes most of their time. They begin first, so that others use the cores meanwhile.

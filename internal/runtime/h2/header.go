@@ -258,11 +258,11 @@ func isFraming(name string) bool {
 	return slices.Contains([]string{"Content-Length", "Transfer-Encoding", "Trailer"}, http.CanonicalHeaderKey(name))
 }
 
-// isVolatile reports whether a field has another value in each message. In HPACK's table it would
-// only replace fields that come again.
+// isVolatile reports whether a field has another value in each message, or after each second. In HPACK's table it would
+// only replace fields that come again. And an idle connection would keep the times of its last sixty signs of life.
 func isVolatile(name string) bool {
 	switch name {
-	case ":path", "content-length", "traceparent", "audit-id":
+	case ":path", "content-length", "traceparent", "audit-id", "date", "connect-timeout-ms":
 		return true
 	}
 	return false

@@ -32,6 +32,10 @@ const (
 	pingAfter       = 15 * time.Second
 	pingTimeout     = 15 * time.Second
 	idleConnTimeout = 2 * time.Minute
+	// outsideHeaderTable is the size of HPACK's table for the requests of one who is outside. It has room for a token, and
+	// for the fields that are the same in each request. Traces, lengths and time limits, which are not, fill any
+	// table in time, and a hub holds one for each connection.
+	outsideHeaderTable = 1 << 10
 )
 
 // ClientParams are the parameters of [NewClient].
@@ -43,7 +47,8 @@ type ClientParams struct {
 	Tokens    identity.TokenSource
 	Telemetry *telemetry.Telemetry
 	// IsOutside is set by programs that are not part of the hub, such as agents and leat: the hub
-	// decides whether it records what they begin, unless they export traces themselves.
+	// decides whether it records what they begin, unless they export traces themselves. Their connections
+	// cost the hub less memory, since there are many.
 	IsOutside bool
 	// CAPEM holds the certificates to trust for https, in PEM. Empty: the system's.
 	CAPEM []byte
@@ -152,6 +157,9 @@ func newTransport(scheme string, params ClientParams) (*http.Transport, error) {
 		DialContext:     dial,
 		IdleConnTimeout: idleConnTimeout,
 		HTTP2:           &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
+	}
+	if params.IsOutside {
+		transport.HTTP2.MaxEncoderHeaderTableSize = outsideHeaderTable
 	}
 	if scheme == "http" {
 		protocols.SetUnencryptedHTTP2(true)
