@@ -27,6 +27,9 @@ import (
 	"github.com/leatdev/leat/internal/runtime/telemetry"
 )
 
+// askTimeout is how long an agent waits for an answer.
+const askTimeout = time.Minute
+
 // agent is one simulated agent with a connection of its own.
 type agent struct {
 	cluster string
@@ -88,7 +91,7 @@ func (h *hub) connect(b *testing.B, begin func(a *agent, ctx context.Context, wa
 
 // newAgent returns an agent with the client of real ones.
 func newAgent(cluster, url string) (*agent, error) {
-	client, err := rpc.NewClient(rpc.ClientParams{BaseURL: url, Telemetry: telemetry.Noop()})
+	client, err := rpc.NewClient(rpc.ClientParams{BaseURL: url, Telemetry: telemetry.Noop(), IsOutside: true})
 	if err != nil {
 		return nil, err
 	}
@@ -190,6 +193,14 @@ func (a *agent) watch(ctx context.Context, first chan<- error) {
 		return
 	}
 	close(a.changes)
+}
+
+// ask asks for the plan that the agent has.
+func (a *agent) ask(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	_, err := a.service.GetPlan(a.as(ctx), &distributorv1.GetPlanRequest{KnownVersion: a.plan.GetVersion()})
+	return err
 }
 
 // complete reports whether every source in the plan is resolved, which takes a moment after the

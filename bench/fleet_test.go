@@ -38,6 +38,7 @@ var (
 	fleetPostgres = flag.Bool("fleet.postgres", false, "use PostgreSQL in place of SQLite; nothing is kept between runs")
 	fleetMemory   = flag.String("fleet.memory", "", "GOMEMLIMIT of the distributor, such as 2700MiB; empty: none")
 	fleetIdle     = flag.Duration("fleet.idle", time.Minute, "how long BenchmarkFleet looks at an idle fleet")
+	fleetCalls    = flag.Int("fleet.calls", 64, "calls that each agent makes before, a second apart, because connections of agents last for weeks")
 )
 
 const (
@@ -76,6 +77,8 @@ func BenchmarkFleet(b *testing.B) {
 	fmt.Fprintf(os.Stderr, "started after %s\n", time.Since(begun))
 	h.connect(b, (*agent).start)
 	fmt.Fprintf(os.Stderr, "all connected after %s\n", time.Since(begun))
+	h.age(b)
+	fmt.Fprintf(os.Stderr, "all have called %d times after %s\n", *fleetCalls, time.Since(begun))
 	<-time.After(settle)
 	b.Run("idle", h.measureIdle)
 	b.Run("tabs", h.measureTabs)
@@ -166,6 +169,24 @@ func (h *hub) renewTokens(b *testing.B) {
 	}
 	if err := group.Wait(); err != nil {
 		b.Fatal(err)
+	}
+}
+
+// age has every agent call once a second at most. The headers of calls and answers, of which both ends keep some, have the
+// time.
+func (h *hub) age(b *testing.B) {
+	b.Helper()
+	for range *fleetCalls {
+		next := time.After(time.Second)
+		var group errgroup.Group
+		group.SetLimit(joining)
+		for _, a := range h.agents {
+			group.Go(func() error { return a.ask(b.Context()) })
+		}
+		if err := group.Wait(); err != nil {
+			b.Fatal(err)
+		}
+		<-next
 	}
 }
 
