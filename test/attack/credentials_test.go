@@ -164,7 +164,7 @@ func (r *rig) agents(t *testing.T, token string) distributorv1connect.Distributo
 // client returns a client of the distributor. If token is empty, it sends none.
 func (r *rig) client(t *testing.T, token string) rpc.Client {
 	t.Helper()
-	params := rpc.ClientParams{BaseURL: "http://" + r.distributor.public, Telemetry: telemetry.Noop()}
+	params := rpc.ClientParams{BaseURL: "http://" + r.distributor.public, Telemetry: telemetry.Noop(), IsOutside: true}
 	if token != "" {
 		params.Tokens = identity.StaticToken(token)
 	}

@@ -25,12 +25,12 @@ import (
 
 const (
 	dialTimeout = 10 * time.Second
-	// beginTimeout is how long a server may take to send its first byte without TLS, which has
-	// dialTimeout for that.
-	beginTimeout = 10 * time.Second
-	// pingAfter and pingTimeout detect a peer that vanished without closing its connection.
+	// pingAfter and pingTimeout detect a peer that is frozen, or that vanished without closing its connection. Services
+	// of a hub detect it sooner: they have few connections, good networks, and commits that wait.
 	pingAfter       = 15 * time.Second
 	pingTimeout     = 15 * time.Second
+	hubPingAfter    = 5 * time.Second
+	hubPingTimeout  = 10 * time.Second
 	idleConnTimeout = 2 * time.Minute
 	// outsideHeaderTable is the size of HPACK's table for the requests of one who is outside. It has room for a token, and
 	// for the fields that are the same in each request. Traces, lengths and time limits, which are not, fill any
@@ -48,7 +48,7 @@ type ClientParams struct {
 	Telemetry *telemetry.Telemetry
 	// IsOutside is set by programs that are not part of the hub, such as agents and leat: the hub
 	// decides whether it records what they begin, unless they export traces themselves. Their connections
-	// cost the hub less memory, since there are many.
+	// cost the hub less memory and fewer pings, since there are many.
 	IsOutside bool
 	// CAPEM holds the certificates to trust for https, in PEM. Empty: the system's.
 	CAPEM []byte
@@ -156,19 +156,17 @@ func newTransport(scheme string, params ClientParams) (*http.Transport, error) {
 		Protocols:       protocols,
 		DialContext:     dial,
 		IdleConnTimeout: idleConnTimeout,
-		HTTP2:           &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
+		HTTP2:           &http.HTTP2Config{SendPingTimeout: hubPingAfter, PingTimeout: hubPingTimeout},
 	}
 	if params.IsOutside {
+		transport.HTTP2.SendPingTimeout, transport.HTTP2.PingTimeout = pingAfter, pingTimeout
 		transport.HTTP2.MaxEncoderHeaderTableSize = outsideHeaderTable
 	}
 	if scheme == "http" {
 		protocols.SetUnencryptedHTTP2(true)
-		transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
-			conn, err := dial(ctx, network, address)
-			if err != nil {
-				return nil, err
-			}
-			return expectAnswer(conn)
+		transport.DialContext = dialGreeted(dial)
+		if params.IsOutside {
+			transport.DialContext = dialBounded(dial)
 		}
 		return transport, nil
 	}
