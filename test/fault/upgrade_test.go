@@ -262,9 +262,17 @@ func (u *upgrade) openSession(t *testing.T) *session {
 func (u *upgrade) arrive(t *testing.T) {
 	t.Helper()
 	number := u.commit(t, u.repos[0])
+	ctx, cancel := context.WithCancel(t.Context())
+	var refreshing sync.WaitGroup
+	defer refreshing.Wait()
+	defer cancel()
 	for i := range u.replicas {
-		// Refresh like a webhook. It fails at a replica that is replaced: then the poll finds the commit.
-		_, _ = u.client(t, i).RefreshRepository(t.Context(), &gitcachev1.RefreshRepositoryRequest{Name: u.repos[0]})
+		client := u.client(t, i)
+		refreshing.Go(func() {
+			// Refresh like a webhook. It fails at a replica that is replaced, and hangs at a frozen one: then the poll
+			// finds the commit.
+			_, _ = client.RefreshRepository(ctx, &gitcachev1.RefreshRepositoryRequest{Name: u.repos[0]})
+		})
 	}
 	for _, namespace := range []string{ownSpace, globalSpace} {
 		await.Poll(t, fmt.Sprintf("commit %d in the namespace %s", number, namespace), pause, func() (bool, string) {
