@@ -157,7 +157,6 @@ func (c *greeted) greet() error {
 	_, err := c.Conn.Write([]byte(http2.ClientPreface))
 	if err == nil {
 		_, err = c.Conn.Read(c.first[:])
-		c.hasFirst = true
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return errMute
@@ -165,6 +164,7 @@ func (c *greeted) greet() error {
 	if err != nil {
 		return fmt.Errorf("begin HTTP/2: %w", err)
 	}
+	c.hasFirst = true
 	return c.SetDeadline(time.Time{})
 }
 
