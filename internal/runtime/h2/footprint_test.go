@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/runtime/h2"
+	"github.com/leatdev/leat/internal/testkit/heap"
 	"github.com/leatdev/leat/internal/testkit/raced"
 )
 
@@ -31,7 +32,7 @@ func TestFootprint(t *testing.T) {
 		})
 		_ = get(t, clients[i]).Body.Close()
 	}
-	before := heapBytes()
+	before := heap.Live()
 	for _, client := range clients {
 		for number := range 100 {
 			r := request(t, t.Context(), http.MethodPost, nil)
@@ -43,18 +44,10 @@ func TestFootprint(t *testing.T) {
 			_ = answer.Body.Close()
 		}
 	}
-	each := (heapBytes() - before) / connections
+	each := (heap.Live() - before) / connections
 	t.Logf("%d bytes more", each)
 	if each > most {
 		t.Errorf("a connection has %d bytes more after a hundred requests than after one, want at most %d", each, most)
 	}
 	runtime.KeepAlive(clients)
-}
-
-func heapBytes() int64 {
-	runtime.GC()
-	runtime.GC()
-	var stats runtime.MemStats
-	runtime.ReadMemStats(&stats)
-	return int64(stats.HeapAlloc)
 }

@@ -6,7 +6,6 @@ package serve_test
 import (
 	"fmt"
 	"net/http"
-	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -15,6 +14,7 @@ import (
 	"github.com/leatdev/leat/internal/runtime/rpc"
 	"github.com/leatdev/leat/internal/runtime/serve"
 	"github.com/leatdev/leat/internal/runtime/telemetry"
+	"github.com/leatdev/leat/internal/testkit/heap"
 	"github.com/leatdev/leat/internal/testkit/raced"
 )
 
@@ -41,11 +41,11 @@ func TestFootprint(t *testing.T) {
 		defer clients[i].HTTP.CloseIdleConnections()
 		callAsAgent(t, clients[i], 1)
 	}
-	before := heap()
+	before := heap.Live()
 	for _, client := range clients {
 		callAsAgent(t, client, 100)
 	}
-	each := (heap() - before) / agents
+	each := (heap.Live() - before) / agents
 	t.Logf("%d bytes more", each)
 	if each > most {
 		t.Errorf("a connection has %d bytes more after a hundred calls than after one, want at most %d", each, most)
@@ -72,12 +72,4 @@ func callAsAgent(t *testing.T, client rpc.Client, calls int) {
 		}
 		_ = response.Body.Close()
 	}
-}
-
-func heap() int64 {
-	runtime.GC()
-	runtime.GC()
-	var stats runtime.MemStats
-	runtime.ReadMemStats(&stats)
-	return int64(stats.HeapAlloc)
 }

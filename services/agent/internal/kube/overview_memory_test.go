@@ -12,10 +12,10 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
+	"github.com/leatdev/leat/internal/testkit/heap"
 	"github.com/leatdev/leat/services/agent/internal/kube"
 	"github.com/leatdev/leat/services/agent/internal/overview"
 )
@@ -103,7 +103,7 @@ func overviewHeap(t *testing.T, c largeCluster) int64 {
 		t.Fatal(err)
 	}
 	v := &viewer{summary: overview.NewSummary()}
-	before := heap()
+	before := heap.Live()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- client.Overview(ctx, kube.OverviewParams{Summary: v.summary}) }()
@@ -111,18 +111,10 @@ func overviewHeap(t *testing.T, c largeCluster) int64 {
 		return o.Nodes != nil && o.Nodes.Count == c.nodes && o.Pods != nil && o.Pods.Running == c.pods &&
 			o.Warnings != nil && o.Warnings.Count >= c.warnings && len(o.Warnings.Latest) == min(c.warnings, overview.MaxLatest)
 	})
-	used := heap() - before
+	used := heap.Live() - before
 	cancel()
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
 	return used
-}
-
-func heap() int64 {
-	runtime.GC()
-	runtime.GC()
-	var stats runtime.MemStats
-	runtime.ReadMemStats(&stats)
-	return int64(stats.HeapAlloc)
 }

@@ -7,10 +7,10 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"runtime"
 	"testing"
 	"testing/synctest"
 
+	"github.com/leatdev/leat/internal/testkit/heap"
 	"github.com/leatdev/leat/services/agent/internal/fingerprint"
 	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
@@ -50,7 +50,7 @@ func keptOf(t *testing.T, services int) int64 {
 	engine := reconcile.New(reconcile.Params{
 		Cluster: w, Bundles: w, Configs: w, Inventories: stored, Reporter: w, Watches: w, Facts: w, Fingerprints: prints{w}, Logger: slog.New(slog.DiscardHandler),
 	})
-	before := heap()
+	before := heap.Live()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- engine.Run(ctx) }()
@@ -61,7 +61,7 @@ func keptOf(t *testing.T, services int) int64 {
 		}
 	}
 	synctest.Wait()
-	used := heap() - before
+	used := heap.Live() - before
 	cancel()
 	if err := <-ended; err != nil {
 		t.Error(err)
@@ -117,12 +117,4 @@ func remembered(service string, object int) observe.Observation {
 		},
 		Fingerprint: fingerprint.Text(fmt.Append(nil, service, object)),
 	}
-}
-
-func heap() int64 {
-	runtime.GC()
-	runtime.GC()
-	var stats runtime.MemStats
-	runtime.ReadMemStats(&stats)
-	return int64(stats.HeapAlloc)
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/leatdev/leat/internal/contract/digest"
 	"github.com/leatdev/leat/internal/contract/objectname"
+	"github.com/leatdev/leat/internal/testkit/heap"
 	"github.com/leatdev/leat/services/distributor/internal/find"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
@@ -33,10 +34,10 @@ const (
 // its folders replaced. As in most fleets, all clusters use the same folders.
 func BenchmarkMemory(b *testing.B) {
 	for b.Loop() {
-		empty := heap()
+		empty := heap.Live()
 		v, l := newBenchFleet(b)
 		report := func(what string) {
-			b.ReportMetric(float64(heap()-empty)/benchClusters, what+"-B/cluster")
+			b.ReportMetric(float64(heap.Live()-empty)/benchClusters, what+"-B/cluster")
 		}
 		report("catalog")
 		readPlans(b, v)
@@ -46,10 +47,10 @@ func BenchmarkMemory(b *testing.B) {
 			readPlans(b, v)
 		}
 		report("replaced-plans")
-		before := heap()
+		before := heap.Live()
 		index := find.NewIndex(fleet.Finding{View: v})
 		index.Snapshot(catalog.KindService)
-		b.ReportMetric(float64(heap()-before)/(benchClusters*benchServices), "index-B/service")
+		b.ReportMetric(float64(heap.Live()-before)/(benchClusters*benchServices), "index-B/service")
 		runtime.KeepAlive(v)
 		runtime.KeepAlive(index)
 		runtime.KeepAlive(l)
@@ -94,14 +95,6 @@ func readPlans(b *testing.B, v *fleet.View) {
 			b.Fatalf("cluster %d has no plan", c)
 		}
 	}
-}
-
-func heap() uint64 {
-	runtime.GC()
-	runtime.GC() // what the first one found to be finalised
-	var stats runtime.MemStats
-	runtime.ReadMemStats(&stats)
-	return stats.HeapAlloc
 }
 
 func benchSource(i int) catalog.Source {

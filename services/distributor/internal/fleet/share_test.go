@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/leatdev/leat/internal/contract/syncpolicy"
+	"github.com/leatdev/leat/internal/testkit/heap"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
 
@@ -165,7 +166,7 @@ func TestReportsShareWhatTheySay(t *testing.T) {
 // texts. A replaced report does not stay in memory for others with the same content.
 func TestSecReplacedReportsAreFreed(t *testing.T) {
 	v, l, _ := newView(t)
-	before := heap()
+	before := heap.Live()
 	for i := range 500 {
 		long := strings.Repeat("x", 32<<10) + fmt.Sprint(i)
 		l.changes = []catalog.Changes{{Revision: v.Catalog.Revision() + 1, Reports: []catalog.StoredReport{{Service: "app", ServiceUID: "uid-app", Report: &catalog.ServiceReport{
@@ -178,7 +179,7 @@ func TestSecReplacedReportsAreFreed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if grown := int64(heap()) - int64(before); grown > 4<<20 {
+	if grown := heap.Live() - before; grown > 4<<20 {
 		t.Errorf("one service with one report takes %d bytes more", grown)
 	}
 	runtime.KeepAlive(v)

@@ -17,6 +17,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/leatdev/leat/internal/testkit/heap"
 	"github.com/leatdev/leat/internal/testkit/raced"
 	"github.com/leatdev/leat/services/agent/internal/fingerprint"
 	"github.com/leatdev/leat/services/agent/internal/kube/watch"
@@ -138,23 +139,15 @@ func TestFootprint(t *testing.T) {
 		most  float64
 	}{{"names", watch.NewKnown(), 150}, {"UIDs", watch.NewKnownUIDs(), 64}} {
 		text := deployments(t, objects, uuid)
-		before := heap()
+		before := heap.Live()
 		syncOnce(t, text, test.known, func(*unstructured.Unstructured) {})
-		each := float64(heap()-before) / objects
+		each := float64(heap.Live()-before) / objects
 		if test.known.Len() != objects || each > test.most {
 			t.Errorf("%s: got %d objects at %.0f bytes each, want %d at most %.0f", test.name, test.known.Len(), each, objects, test.most)
 		}
 		t.Logf("%s: %.0f bytes an object", test.name, each)
 		runtime.KeepAlive(text)
 	}
-}
-
-func heap() int64 {
-	runtime.GC()
-	runtime.GC()
-	var stats runtime.MemStats
-	runtime.ReadMemStats(&stats)
-	return int64(stats.HeapAlloc)
 }
 
 // TestStrangeUIDs has objects of servers whose UIDs are not UUIDs.

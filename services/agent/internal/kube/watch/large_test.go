@@ -19,6 +19,7 @@ import (
 
 	"github.com/leatdev/leat/internal/runtime/localkube"
 	"github.com/leatdev/leat/internal/runtime/localkube/kubetest"
+	"github.com/leatdev/leat/internal/testkit/heap"
 	"github.com/leatdev/leat/services/agent/internal/kube/watch"
 )
 
@@ -49,7 +50,7 @@ func list(b *testing.B, cp *localkube.ControlPlane, paged bool, want int) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	probe, known, before := &probe{done: make(chan struct{})}, watch.NewKnown(), heap()
+	probe, known, before := &probe{done: make(chan struct{})}, watch.NewKnown(), heap.Live()
 	run(b, watch.New(watch.Params{
 		Server: watch.NewServer(address, &http.Client{Transport: transport}), Collection: configMaps(),
 		Handler: probe, Known: known, Logger: quiet(),
@@ -60,7 +61,7 @@ func list(b *testing.B, cp *localkube.ControlPlane, paged bool, want int) {
 	}
 	b.ReportMetric(float64(received.Load()), "wire-B/op")
 	b.ReportMetric(float64(probe.peak-before), "peak-heap-B/op")
-	b.ReportMetric(float64(heap()-before), "kept-heap-B/op")
+	b.ReportMetric(float64(heap.Live()-before), "kept-heap-B/op")
 }
 
 // probe is a Handler that samples the live heap.
@@ -73,7 +74,7 @@ type probe struct {
 // Seen implements watch.Handler.
 func (p *probe) Seen(*unstructured.Unstructured) {
 	if p.seen++; p.seen%250 == 0 {
-		p.peak = max(p.peak, heap())
+		p.peak = max(p.peak, heap.Live())
 	}
 }
 

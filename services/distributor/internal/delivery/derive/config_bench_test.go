@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/leatdev/leat/internal/testkit/heap"
 	"github.com/leatdev/leat/services/distributor/internal/delivery/derive"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
@@ -38,7 +39,7 @@ func BenchmarkConfigurations(b *testing.B) {
 					c.Use(setsOf(1, sets))
 				}
 				services := make([]derive.Derived, 0, clusters)
-				before := heap()
+				before := heap.Live()
 				for _, cluster := range all {
 					s, err := c.Derive(b.Context(), cluster, "all")
 					if err != nil {
@@ -46,7 +47,7 @@ func BenchmarkConfigurations(b *testing.B) {
 					}
 					services = append(services, s)
 				}
-				b.ReportMetric(float64(heap()-before)/clusters, "B/service")
+				b.ReportMetric(float64(heap.Live()-before)/clusters, "B/service")
 				runtime.KeepAlive(services)
 			}
 		})

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/leatdev/leat/internal/contract/renderstep"
+	"github.com/leatdev/leat/internal/testkit/heap"
 	"github.com/leatdev/leat/services/distributor/internal/delivery/derive"
 	"github.com/leatdev/leat/services/distributor/internal/spine/catalog"
 )
@@ -24,7 +25,7 @@ func BenchmarkContents(b *testing.B) {
 	for b.Loop() {
 		c := compiled(b, g)
 		services := make([]derive.Derived, 0, clusters)
-		before := heap()
+		before := heap.Live()
 		for i := range clusters {
 			s, err := c.Derive(b.Context(), cluster(fmt.Sprintf("cluster-%d", i), nil, ""), "all")
 			if err != nil {
@@ -32,16 +33,9 @@ func BenchmarkContents(b *testing.B) {
 			}
 			services = append(services, s)
 		}
-		b.ReportMetric(float64(heap()-before)/clusters, "B/service")
+		b.ReportMetric(float64(heap.Live()-before)/clusters, "B/service")
 		runtime.KeepAlive(services)
 	}
-}
-
-func heap() uint64 {
-	var stats runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&stats)
-	return stats.HeapAlloc
 }
 
 // chartValues are values of a chart of about that size, with one that differs between clusters.
